@@ -1,0 +1,454 @@
+"""Configuration: typed, frozen and strict. Every default of the project is in this file, once."""
+
+import difflib
+import hashlib
+import json
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self, TypeVar, get_args
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from nmt.errors import ConfigError
+
+Model = TypeVar("Model", bound=BaseModel)
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", description="letters, digits, _ . -")]
+Language = Annotated[str, Field(pattern=r"^[a-z]{2,3}$", description="ISO 639 code")]
+BatchSize = Annotated[str, Field(pattern=r"^[1-9]\d* (sentences|tokens)$", description="64 sentences | 4096 tokens")]
+Interval = Annotated[str, Field(pattern=r"^[1-9]\d* (epochs|updates)$", description="4 epochs | 500 updates")]
+Selection = Annotated[
+    str,
+    Field(
+        pattern=r"^(last|best|epoch [1-9]\d*|update [1-9]\d*|average [1-9]\d*|average best [1-9]\d*)$",
+        description="last | best | epoch 16 | update 4000 | average 10 (the last ten) | average best 5",
+    ),
+]
+Probability = Annotated[float, Field(ge=0, lt=1)]
+Positive = Annotated[int, Field(ge=1)]
+Figure = Literal["loss", "accuracy", "bleu", "learning-rate", "positions", "mask"]
+
+
+class Strict(BaseModel):
+    """A frozen model that refuses unknown keys."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+
+    def slug(self, prefix: str) -> str:
+        """A file name that depends on every value: ``prefix-1a2b3c4d``."""
+        return f"{prefix}-{digest(self.model_dump(mode='json'))}"
+
+
+class Cleaning(Strict):
+    """The recipe that turns raw text into the text that models see (in this order)."""
+
+    unicode: Literal["NFC", "NFKC", "none"] = "NFC"
+    lowercase: bool = True
+    punctuation: bool = Field(True, description="Moses punctuation normalisation")
+    tokenize: Literal["moses", "none"] = "moses"
+    characters: Literal["any", "latin"] = Field(
+        "any", description="latin: keep Latin letters, digits and punctuation, drop every other character"
+    )
+    max_words: Positive = Field(100, description="training pairs with a longer side are dropped")
+    max_ratio: float = Field(9.0, ge=1, description="training pairs with a larger ratio of lengths are dropped")
+    deduplicate: bool = Field(False, description="drop exact repetitions of a training pair")
+
+
+class SpecialIds(Strict):
+    """Ids of the four special pieces: 0 to 3 in any order."""
+
+    pad: int = 0
+    unk: int = 1
+    bos: int = 2
+    eos: int = 3
+
+    @model_validator(mode="after")
+    def _distinct(self) -> Self:
+        if sorted([self.pad, self.unk, self.bos, self.eos]) != [0, 1, 2, 3]:
+            raise ValueError("pad, unk, bos and eos must be 0, 1, 2 and 3 in some order")
+        return self
+
+
+class Subwords(Strict):
+    """How text becomes ids. Learned from training text only."""
+
+    kind: Literal["bpe", "words"] = "bpe"
+    size: int = Field(8192, ge=8, description="pieces, the four special ones included; for words: at most")
+    joint: bool = Field(True, description="one vocabulary for both sides, or one a side of this size each")
+    ids: SpecialIds = SpecialIds()
+
+
+class Dropout(Strict):
+    """Dropout probabilities by place."""
+
+    embedding: Probability = 0.1
+    residual: Probability = Field(0.1, description="on each sub-layer's output, before it is added")
+    attention: Probability = Field(0.0, description="on the attention weights")
+    activation: Probability = Field(0.0, description="after the feed-forward activation")
+
+
+class Transformer(Strict):
+    """Encoder-decoder Transformer (Vaswani and others 2017)."""
+
+    kind: Literal["transformer"] = "transformer"
+    layers: Positive = Field(6, description="encoder layers")
+    decoder_layers: Positive | None = Field(None, description="as many as the encoder's when not given")
+    width: Positive = 512
+    ffn: Positive = 2048
+    heads: Positive = 8
+    norm: Literal["post", "pre"] = "post"
+    activation: Literal["relu", "gelu"] = "relu"
+    tied: Literal["none", "decoder", "all"] = Field(
+        "decoder", description="decoder: output projection = target embedding; all: the source embedding too"
+    )
+    positions: Literal["sinusoidal", "learned"] = "sinusoidal"
+    max_positions: Positive = Field(512, description="longest sentence, in pieces with BOS and EOS")
+    scale_embeddings: bool = Field(True, description="multiply embeddings by sqrt(width)")
+    dropout: Dropout = Field(Dropout(), description="one number sets embedding and residual dropout")
+
+    @field_validator("dropout", mode="before")
+    @classmethod
+    def _one_number(cls, value: Any) -> Any:
+        return {"embedding": value, "residual": value} if isinstance(value, int | float) else value
+
+    @model_validator(mode="after")
+    def _heads_divide_width(self) -> Self:
+        if self.width % self.heads:
+            raise ValueError(f"width must be a multiple of heads, got {self.width} and {self.heads}")
+        if self.width % 2 and self.positions == "sinusoidal":
+            raise ValueError(f"sinusoidal positions need an even width, got {self.width}")
+        return self
+
+
+class Optimizer(Strict):
+    """Adam (Kingma and Ba 2015); adamw decouples the weight decay (Loshchilov and Hutter 2019)."""
+
+    kind: Literal["adam", "adamw"] = "adam"
+    betas: tuple[Probability, Probability] = (0.9, 0.98)
+    epsilon: float = Field(1e-9, gt=0)
+    weight_decay: float = Field(0.0, ge=0)
+
+
+class Schedule(Strict):
+    """Learning rate against update: linear warm-up from ``initial``, then the named decay."""
+
+    kind: Literal["inverse-sqrt", "constant", "cosine"] = "inverse-sqrt"
+    peak: float | None = Field(
+        None, gt=0, description="rate after warm-up; when not given (width * warmup)^-0.5, Vaswani and others' eq. 3"
+    )
+    warmup: int = Field(4000, ge=0, description="updates")
+    initial: float = Field(0.0, ge=0)
+
+
+class Training(Strict):
+    """The training loop."""
+
+    batch: BatchSize = Field("4096 tokens", description="tokens: sentences times the longest of either side")
+    accumulate: Positive = Field(1, description="batches per update")
+    epochs: Positive | None = None
+    updates: Positive | None = Field(None, description="stop after whichever of epochs and updates comes first")
+    optimizer: Optimizer = Optimizer()
+    schedule: Schedule = Schedule()
+    label_smoothing: Probability = 0.0
+    clip: float | None = Field(None, gt=0, description="largest norm of the gradient")
+    checkpoint_every: Interval = "1 epochs"
+    validate_every: Interval = "1 epochs"
+    validation_bleu: bool = Field(True, description="greedily translate the validation set at each validation")
+    monitor: Literal["loss", "bleu"] = Field("loss", description="what best means, on the validation set")
+    patience: Positive | None = Field(None, description="stop after so many validations without a better one")
+    keep_last: Positive | None = Field(None, description="checkpoints kept; all when not given")
+    keep_best: int = Field(1, ge=0, description="best checkpoints kept besides")
+    precision: Literal["fp32", "bf16"] = "fp32"
+
+    @model_validator(mode="after")
+    def _ends(self) -> Self:
+        if self.epochs is None and self.updates is None:
+            raise ValueError("epochs or updates must be given, otherwise training would never end")
+        if self.monitor == "bleu" and not self.validation_bleu:
+            raise ValueError("monitor: bleu needs validation_bleu: true")
+        return self
+
+
+class Decoding(Strict):
+    """Search: beam 1 is greedy."""
+
+    beam: Positive = 5
+    length_penalty: float = Field(1.0, description="a hypothesis scores log p / length^penalty")
+    nbest: Positive = 1
+    length_factor: float = Field(2.0, gt=0, description="longest output = factor * source pieces + extra")
+    length_extra: int = Field(10, ge=0)
+    batch: BatchSize = "8192 tokens"
+
+    @model_validator(mode="after")
+    def _nbest_fits(self) -> Self:
+        if self.nbest > self.beam:
+            raise ValueError(f"nbest must not exceed beam, got {self.nbest} and {self.beam}")
+        return self
+
+
+class Published(Strict):
+    """Figures a report prints, on the 0 to 100 scale."""
+
+    bleu: float | None = None
+    ter: float | None = None
+    chrf: float | None = None
+    meteor: float | None = None
+
+
+class System(Strict):
+    """One trained configuration: data, subwords, model and training."""
+
+    corpus: Name
+    languages: Annotated[str, Field(pattern=r"^[a-z]{2,3}-[a-z]{2,3}$", description="source-target, e.g. en-de")]
+    cleaning: Cleaning = Cleaning()
+    subwords: Subwords = Subwords()
+    model: Transformer = Transformer()
+    training: Training
+    seeds: list[int] | None = Field(None, min_length=1, description="when not given, config.yaml's seeds")
+
+    @property
+    def source(self) -> str:
+        """Source language code."""
+        return self.languages.split("-")[0]
+
+    @property
+    def target(self) -> str:
+        """Target language code."""
+        return self.languages.split("-")[1]
+
+    @model_validator(mode="after")
+    def _tying_needs_joint(self) -> Self:
+        if self.model.tied == "all" and not self.subwords.joint:
+            raise ValueError("model.tied: all needs subwords.joint: true")
+        return self
+
+
+class Row(Strict):
+    """One line of a table: a system at a checkpoint selection, decoded one way; or only a published figure."""
+
+    label: str
+    system: Name | None = Field(None, description="not given: a published figure for reference only")
+    at: Selection = "best"
+    test: Name | None = Field(None, description="when not given, the table's first test set")
+    decoding: Decoding = Decoding()
+    published: Published | None = None
+    note: str | None = None
+
+
+class Table(Strict):
+    """One published table (or demonstration), as systems and rows."""
+
+    caption: str
+    tests: list[Name] = Field(min_length=1, description="test sets; rows use the first unless they name another")
+    systems: dict[Name, System]
+    rows: list[Row] = Field(min_length=1)
+    figures: list[Figure] = Field(default_factory=lambda: ["loss", "accuracy", "bleu", "learning-rate"])
+    samples: int = Field(10, ge=0, description="sample translations shown")
+
+    @model_validator(mode="after")
+    def _rows_name_systems(self) -> Self:
+        for row in self.rows:
+            if row.system is not None and row.system not in self.systems:
+                raise ValueError(
+                    f"row '{row.label}' names system '{row.system}'; expected one of {', '.join(self.systems)}"
+                )
+            if row.test is not None and row.test not in self.tests:
+                raise ValueError(f"row '{row.label}' names test '{row.test}'; expected one of {', '.join(self.tests)}")
+        return self
+
+
+class CustomCorpus(Strict):
+    """A user's own parallel text: for each split, one UTF-8 (or gzip) file a language, line by line."""
+
+    train: dict[Language, Path]
+    valid: dict[Language, Path]
+    tests: dict[Name, dict[Language, Path]] = {}
+    licence: str = "not stated"
+
+
+class Tracking(Strict):
+    """Where MLflow keeps runs."""
+
+    uri: str | None = Field(None, description="a server; else MLFLOW_TRACKING_URI, else sqlite below results/")
+    live: bool = Field(True, description="follow trainings while they run")
+
+
+class Workflow(Strict):
+    """config.yaml: what to build, and on what."""
+
+    tables: list[Name] = Field(min_length=1)
+    seeds: list[int] = Field([1], min_length=1)
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    mirror: Path | None = Field(None, description="folder laid out as MANIFEST.tsv says; else NMT_MIRROR, else URLs")
+    limit: Positive | None = Field(None, description="cut every split to its first lines, for a quick trial")
+    results: Path = Path("results")
+    tracking: Tracking = Tracking()
+    corpora: dict[Name, CustomCorpus] = {}
+
+
+def digest(value: Any) -> str:
+    """Eight hexadecimal digits that depend on every part of a JSON value."""
+    text = json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+def amount(text: str) -> tuple[int, str]:
+    """Split a checked quantity: ``"64 sentences"`` → ``(64, "sentences")``."""
+    number, unit = text.split()
+    return int(number), unit
+
+
+def parse(model: type[Model], text: str, where: str) -> Model:
+    """Validate YAML (so JSON too) against a model.
+
+    Args:
+        model: what the text must be.
+        text: YAML.
+        where: the file's name, for messages.
+
+    Raises:
+        ConfigError: names file, line, key path, the value got, what is allowed, and the nearest allowed word.
+    """
+    return validate(model, _load_yaml(text, where), text, where)
+
+
+def validate(model: type[Model], value: Any, text: str, where: str) -> Model:
+    """Validate a value read from YAML ``text`` (kept for line numbers); raises ConfigError as `parse` does."""
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        problems = [_explain(model, problem, text, where) for problem in error.errors()]
+        raise ConfigError("\n".join(problems)) from None
+
+
+def load(model: type[Model], path: Path) -> Model:
+    """Validate a YAML file against a model; raises ConfigError as `parse` does."""
+    return parse(model, read_config(path), str(path))
+
+
+def load_table(path: Path) -> Table:
+    """Read a table file; its ``defaults`` are merged, key by key, under each of its systems."""
+    text = read_config(path)
+    value = _load_yaml(text, str(path))
+    if isinstance(value, dict) and isinstance(value.get("systems"), dict):
+        defaults = value.pop("defaults", {})
+        value["systems"] = {name: _merge(defaults, system or {}) for name, system in value["systems"].items()}
+    return validate(Table, value, text, str(path))
+
+
+def read_config(path: Path) -> str:
+    """Read a YAML file, or raise a ConfigError that names the nearest file beside it."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: expected UTF-8, got a bad byte at offset {error.start}; save it as UTF-8") from None
+    except OSError:
+        here = sorted(p.stem for p in path.parent.glob("*.yaml")) if path.parent.is_dir() else []
+        near = _nearest(path.stem, here)
+        raise ConfigError(f"{path}: no such file; here are: {', '.join(here) or 'none'}{near}") from None
+
+
+def _load_yaml(text: str, where: str) -> Any:
+    try:
+        return yaml.safe_load(text)
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else "?"
+        raise ConfigError(f"{where}, line {line}: expected YAML, got {error.problem}") from None
+
+
+def _merge(base: Any, over: Any) -> Any:
+    """``over`` laid on ``base``: mappings merge key by key, everything else is replaced."""
+    if not isinstance(base, dict) or not isinstance(over, dict):
+        return over
+    if base.get("kind", over.get("kind")) != over.get("kind", base.get("kind")):
+        return over
+    return base | {key: _merge(base[key], value) if key in base else value for key, value in over.items()}
+
+
+def _explain(model: type[BaseModel], problem: Any, text: str, where: str) -> str:
+    """One pydantic problem as one line: file, line, key path, expected, got, nearest."""
+    path = [part for part in problem["loc"] if part != "[key]"]
+    line = _line_of(path, text)
+    place = f"{where}, line {line}: {'.'.join(map(str, path)) or 'the file'}"
+    if problem["type"] == "extra_forbidden":
+        allowed = list(_fields_at(model, path[:-1]))
+        near = _nearest(str(path[-1]), allowed)
+        return f"{place}: unknown key{near}; allowed here: {', '.join(allowed)}"
+    if problem["type"] == "missing":
+        return f"{place}: required key is missing; add it"
+    got = f"got {json.dumps(problem['input'], default=str, ensure_ascii=False)[:200]}"
+    if problem["type"] == "literal_error":
+        allowed = problem["ctx"]["expected"].replace("'", "")
+        near = _nearest(str(problem["input"]), allowed.replace(" or ", ", ").split(", "))
+        return f"{place}: expected {allowed}, {got}{near}"
+    if problem["type"] == "string_pattern_mismatch":
+        described = _description_at(model, path)
+        return f"{place}: expected {described or problem['ctx']['pattern']}, {got}"
+    if problem["type"] == "value_error":
+        return f"{place}: {problem['ctx']['error']}"
+    return f"{place}: {problem['msg'][0].lower()}{problem['msg'][1:]}, {got}"
+
+
+def _nearest(word: str, allowed: list[str]) -> str:
+    close = difflib.get_close_matches(word, allowed, 1, 0.5)
+    return f"; did you mean '{close[0]}'?" if close else ""
+
+
+def _fields_at(model: Any, path: list[Any]) -> dict[str, Any]:
+    """The fields of the model found by walking ``path`` from ``model``."""
+    for part in path:
+        if isinstance(model, type) and issubclass(model, BaseModel):
+            field = model.model_fields.get(part)
+            model = field.annotation if field else None
+        else:  # a container: its elements' type is the last argument
+            model = get_args(model)[-1] if get_args(model) else None
+        model = _unwrap(model)
+    return dict(model.model_fields) if isinstance(model, type) and issubclass(model, BaseModel) else {}
+
+
+def _unwrap(kind: Any) -> Any:
+    """The first type of an optional or annotated one."""
+    while get_args(kind) and getattr(kind, "__origin__", None) not in (dict, list, tuple):
+        kind = get_args(kind)[0]
+    return kind
+
+
+def _description_at(model: type[BaseModel], path: list[Any]) -> str | None:
+    parts = [part for part in path if isinstance(part, str)]
+    field = _fields_at(model, path[:-1]).get(parts[-1]) if parts else None
+    if field is None:
+        return "letters, digits, _ . -"
+    for metadata in [field, *field.metadata]:
+        if getattr(metadata, "description", None) and getattr(metadata, "pattern", None):
+            return str(metadata.description)
+    return {"batch": "a number and sentences or tokens, e.g. 64 sentences"}.get(parts[-1], field.description)
+
+
+def _line_of(path: list[Any], text: str) -> int:
+    """Line (from 1) of the deepest part of a key path that the YAML has; looks below ``defaults`` too."""
+    try:
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.YAMLError:
+        return 1
+    depth, line = _descend(root, path)
+    if len(path) > 2 and path[0] == "systems" and depth < len(path):
+        deeper, other = _descend(root, ["defaults", *path[2:]])
+        if deeper + 1 > depth:
+            return other
+    return line
+
+
+def _descend(node: Any, path: list[Any]) -> tuple[int, int]:
+    """How many parts of the path were found, and the line of the last one."""
+    line = 1 if node is None else node.start_mark.line + 1
+    for depth, part in enumerate(path):
+        if isinstance(node, yaml.MappingNode):
+            found = [(key, value) for key, value in node.value if key.value == str(part)]
+            if not found:
+                return depth, line
+            line, node = found[0][0].start_mark.line + 1, found[0][1]
+        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
+            node = node.value[part]
+            line = node.start_mark.line + 1
+        else:
+            return depth, line
+    return len(path), line

@@ -1,0 +1,118 @@
+"""Reading text strictly and writing files that are whole or absent."""
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from nmt.errors import DataError
+
+
+def read_lines(path: Path) -> Iterator[str]:
+    r"""Yield the lines of a UTF-8 file without their ends; only ``\n`` and ``\r\n`` end a line.
+
+    Raises:
+        DataError: the file is missing, or a line is not UTF-8 (names file and line).
+    """
+    if not path.is_file():
+        raise DataError(f"{path}: no such file; check the path, or run the stage that writes it")
+    with path.open("rb") as stream:
+        for number, raw in enumerate(stream, 1):
+            try:
+                yield raw.decode("utf-8").removesuffix("\n").removesuffix("\r")
+            except UnicodeDecodeError as error:
+                raise DataError(
+                    f"{path}, line {number}: expected UTF-8, got byte 0x{raw[error.start]:02x} at column "
+                    f"{error.start + 1}; convert the file first, e.g. iconv -f latin1 -t utf-8"
+                ) from None
+
+
+def read_json(path: Path) -> Any:
+    """Parse a JSON file that an earlier stage wrote.
+
+    Raises:
+        DataError: the file is missing or is not JSON.
+    """
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise DataError(f"{path}: no such file; run the stage that writes it") from None
+    except ValueError as error:
+        raise DataError(f"{path}: expected JSON, got {error}; delete it and run its stage again") from None
+
+
+@contextmanager
+def atomic_path(path: Path) -> Iterator[Path]:
+    """Give a temporary path beside ``path``; it takes the final name, flushed to disk, only if the block succeeds."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    os.close(handle)
+    part = Path(name)
+    try:
+        yield part
+        part.chmod(0o644)
+        _flush(part)
+        part.replace(path)
+        _flush(path.parent)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def atomic_directory(path: Path) -> Iterator[Path]:
+    """Give a temporary directory beside ``path``; it takes the final name, whole, only if the block succeeds."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part"))
+    try:
+        yield part
+        part.chmod(0o755)
+        for file in part.rglob("*"):
+            _flush(file)
+        _swap_in(part, path)
+        _flush(path.parent)
+    except BaseException:
+        shutil.rmtree(part, ignore_errors=True)
+        raise
+
+
+def _swap_in(part: Path, path: Path) -> None:
+    """Rename ``part`` to ``path``; what stood there goes only once the new one is in place."""
+    if not path.exists():
+        part.replace(path)
+        return
+    old = part.with_suffix(".old")
+    path.replace(old)
+    part.replace(path)
+    shutil.rmtree(old)
+
+
+def _flush(path: Path) -> None:
+    """Force a file or directory entry to disk, so that a rename never precedes its content."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a whole text file atomically."""
+    with atomic_path(path) as part:
+        part.write_text(text, encoding="utf-8")
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write a JSON file atomically, keys in the order given."""
+    write_text(path, json.dumps(value, ensure_ascii=False, indent=2) + "\n")
+
+
+def sha256(path: Path) -> str:
+    """SHA-256 of a file's bytes, hexadecimal."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -1,0 +1,58 @@
+"""Where everything lives: paths follow what determines the content, so equal work is done once."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from nmt.config import Decoding, Row, System
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Paths below one results folder; ``limit`` (a quick trial) has corpora of its own."""
+
+    results: Path
+    limit: int | None = None
+
+    def raw(self, system: System) -> Path:
+        """Raw text, one ``{split}.{language}`` each, and ``corpus.json``."""
+        name = system.corpus if self.limit is None else f"{system.corpus}-first{self.limit}"
+        return self.results / "corpora" / name / system.languages / "raw"
+
+    def clean(self, system: System) -> Path:
+        """Cleaned text, one ``{split}.{language}`` each, and ``report.json``."""
+        return self.raw(system).parent / system.cleaning.slug("clean")
+
+    def subwords(self, system: System) -> Path:
+        """Subword models ``source.model`` and ``target.model``."""
+        slug = system.subwords.slug(f"{system.subwords.kind}{system.subwords.size}")
+        return self.results / "subwords" / self.clean(system).relative_to(self.results / "corpora") / slug
+
+    def encoded(self, system: System) -> Path:
+        """Encoded training and validation text, all that training needs."""
+        return self.results / "encoded" / self.subwords(system).relative_to(self.results / "subwords")
+
+    def run(self, table: str, system: str, seed: int) -> Path:
+        """One system trained with one seed: ``training.json``, ``state/`` and what is made of them."""
+        return self.results / "runs" / table / system / f"seed{seed}"
+
+    def model(self, table: str, row: Row, seed: int) -> Path:
+        """Model directory of a row: its system at its checkpoint selection."""
+        assert row.system is not None
+        return self.run(table, row.system, seed) / row.at.replace(" ", "-") / "model"
+
+    def scores(self, table: str, row: Row, test: str, seed: int) -> Path:
+        """Hypotheses, references and scores of a row on a test set."""
+        return self.model(table, row, seed).parent / test / decoding_slug(row.decoding)
+
+    def table(self, table: str) -> Path:
+        """The rebuilt table: ``{table}.md``, ``.csv``, ``.html`` and ``.json`` in this folder."""
+        return self.results / "tables" / table
+
+    def figures(self, table: str) -> Path:
+        """Figures of a table."""
+        return self.results / "figures" / table
+
+
+def decoding_slug(decoding: Decoding) -> str:
+    """Readable and unique: ``greedy-…`` or ``beam5-…``."""
+    return decoding.slug("greedy" if decoding.beam == 1 else f"beam{decoding.beam}")
