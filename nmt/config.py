@@ -7,14 +7,24 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar, get_args
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from nmt.errors import ConfigError
 
 Model = TypeVar("Model", bound=BaseModel)
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", description="letters, digits, _ . -")]
 Language = Annotated[str, Field(pattern=r"^[a-z]{2,3}$", description="ISO 639 code")]
-BatchSize = Annotated[str, Field(pattern=r"^[1-9]\d* (sentences|tokens)$", description="64 sentences | 4096 tokens")]
+BatchSize = Annotated[
+    str, Field(pattern=r"^[1-9]\d* (sentences|tokens)$", description="64 sentences | 4096 tokens")
+]
 Interval = Annotated[str, Field(pattern=r"^[1-9]\d* (epochs|updates)$", description="4 epochs | 500 updates")]
 Selection = Annotated[
     str,
@@ -49,7 +59,9 @@ class Cleaning(Strict):
         "any", description="latin: keep Latin letters, digits and punctuation, drop every other character"
     )
     max_words: Positive = Field(100, description="training pairs with a longer side are dropped")
-    max_ratio: float = Field(9.0, ge=1, description="training pairs with a larger ratio of lengths are dropped")
+    max_ratio: float = Field(
+        9.0, ge=1, description="training pairs with a larger ratio of lengths are dropped"
+    )
     deduplicate: bool = Field(False, description="drop exact repetitions of a training pair")
 
 
@@ -133,7 +145,9 @@ class Schedule(Strict):
 
     kind: Literal["inverse-sqrt", "constant", "cosine"] = "inverse-sqrt"
     peak: float | None = Field(
-        None, gt=0, description="rate after warm-up; when not given (width * warmup)^-0.5, Vaswani and others' eq. 3"
+        None,
+        gt=0,
+        description="rate after warm-up; when not given (width * warmup)^-0.5, Vaswani and others' eq. 3",
     )
     warmup: int = Field(4000, ge=0, description="updates")
     initial: float = Field(0.0, ge=0)
@@ -145,14 +159,18 @@ class Training(Strict):
     batch: BatchSize = Field("4096 tokens", description="tokens: sentences times the longest of either side")
     accumulate: Positive = Field(1, description="batches per update")
     epochs: Positive | None = None
-    updates: Positive | None = Field(None, description="stop after whichever of epochs and updates comes first")
+    updates: Positive | None = Field(
+        None, description="stop after whichever of epochs and updates comes first"
+    )
     optimizer: Optimizer = Optimizer()
     schedule: Schedule = Schedule()
     label_smoothing: Probability = 0.0
     clip: float | None = Field(None, gt=0, description="largest norm of the gradient")
     checkpoint_every: Interval = "1 epochs"
     validate_every: Interval = "1 epochs"
-    validation_bleu: bool = Field(True, description="greedily translate the validation set at each validation")
+    validation_bleu: bool = Field(
+        True, description="greedily translate the validation set at each validation"
+    )
     monitor: Literal["loss", "bleu"] = Field("loss", description="what best means, on the validation set")
     patience: Positive | None = Field(None, description="stop after so many validations without a better one")
     keep_last: Positive | None = Field(None, description="checkpoints kept; all when not given")
@@ -198,7 +216,9 @@ class System(Strict):
     """One trained configuration: data, subwords, model and training."""
 
     corpus: Name
-    languages: Annotated[str, Field(pattern=r"^[a-z]{2,3}-[a-z]{2,3}$", description="source-target, e.g. en-de")]
+    languages: Annotated[
+        str, Field(pattern=r"^[a-z]{2,3}-[a-z]{2,3}$", description="source-target, e.g. en-de")
+    ]
     cleaning: Cleaning = Cleaning()
     subwords: Subwords = Subwords()
     model: Transformer = Transformer()
@@ -238,7 +258,9 @@ class Table(Strict):
     """One published table (or demonstration), as systems and rows."""
 
     caption: str
-    tests: list[Name] = Field(min_length=1, description="test sets; rows use the first unless they name another")
+    tests: list[Name] = Field(
+        min_length=1, description="test sets; rows use the first unless they name another"
+    )
     systems: dict[Name, System]
     rows: list[Row] = Field(min_length=1)
     figures: list[Figure] = Field(default_factory=lambda: ["loss", "accuracy", "bleu", "learning-rate"])
@@ -252,8 +274,22 @@ class Table(Strict):
                     f"row '{row.label}' names system '{row.system}'; expected one of {', '.join(self.systems)}"
                 )
             if row.test is not None and row.test not in self.tests:
-                raise ValueError(f"row '{row.label}' names test '{row.test}'; expected one of {', '.join(self.tests)}")
+                raise ValueError(
+                    f"row '{row.label}' names test '{row.test}'; expected one of {', '.join(self.tests)}"
+                )
         return self
+
+
+class TableFile(Strict):
+    """A table as its file gives it: ``defaults`` are merged, key by key, under each system."""
+
+    caption: str
+    tests: list[Name]
+    defaults: dict[str, Any] = Field(default_factory=dict, description="keys of a system")
+    systems: dict[Name, dict[str, Any]]
+    rows: list[Row]
+    figures: list[Figure] = []
+    samples: int = 10
 
 
 class CustomCorpus(Strict):
@@ -268,7 +304,9 @@ class CustomCorpus(Strict):
 class Tracking(Strict):
     """Where MLflow keeps runs."""
 
-    uri: str | None = Field(None, description="a server; else MLFLOW_TRACKING_URI, else sqlite below results/")
+    uri: str | None = Field(
+        None, description="a server; else MLFLOW_TRACKING_URI, else sqlite below results/"
+    )
     live: bool = Field(True, description="follow trainings while they run")
 
 
@@ -278,11 +316,22 @@ class Workflow(Strict):
     tables: list[Name] = Field(min_length=1)
     seeds: list[int] = Field([1], min_length=1)
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    mirror: Path | None = Field(None, description="folder laid out as MANIFEST.tsv says; else NMT_MIRROR, else URLs")
+    mirror: Path | None = Field(
+        None, description="folder laid out as MANIFEST.tsv says; else NMT_MIRROR, else URLs"
+    )
     limit: Positive | None = Field(None, description="cut every split to its first lines, for a quick trial")
     results: Path = Path("results")
     tracking: Tracking = Tracking()
     corpora: dict[Name, CustomCorpus] = {}
+
+
+def check_selection(at: str) -> None:
+    """Raise a ConfigError if ``at`` is not a checkpoint selection."""
+    try:
+        TypeAdapter(Selection).validate_python(at)
+    except ValidationError:
+        allowed = "last, best, epoch N, update N, average N or average best N"
+        raise ConfigError(f"at: expected {allowed}, got '{at}'") from None
 
 
 def digest(value: Any) -> str:
@@ -340,7 +389,9 @@ def read_config(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{path}: expected UTF-8, got a bad byte at offset {error.start}; save it as UTF-8") from None
+        raise ConfigError(
+            f"{path}: expected UTF-8, got a bad byte at offset {error.start}; save it as UTF-8"
+        ) from None
     except OSError:
         here = sorted(p.stem for p in path.parent.glob("*.yaml")) if path.parent.is_dir() else []
         near = _nearest(path.stem, here)

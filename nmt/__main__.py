@@ -1,0 +1,5 @@
+"""``python -m nmt``: the command line."""
+
+from nmt.cli import main
+
+main()

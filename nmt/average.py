@@ -1,0 +1,98 @@
+"""Checkpoint selection and averaging: from a training's state to a whole model directory."""
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+
+from nmt import runtime
+from nmt.checkpoint import WEIGHTS, Checkpoints, best_of, load_verified
+from nmt.errors import ConfigError
+from nmt.files import atomic_directory, read_json, write_json
+
+WHERE_IN_STATE = Path("state") / "checkpoints"
+
+
+def average(run: Path, encoded: Path, at: str, out: Path) -> None:
+    """Make a model directory of a training's checkpoint, or of the mean of several.
+
+    Args:
+        run: a finished training (``training.json`` and ``state/``).
+        encoded: the corpus it was trained on, for the subword models.
+        at: ``last``, ``best``, ``epoch 16``, ``update 4000``, ``average 10``, ``average best 5``.
+        out: the model directory.
+
+    Raises:
+        ConfigError: no such checkpoint was kept; lists those there are.
+        DataError: a checkpoint is damaged.
+    """
+    training = read_json(run / "training.json")
+    chosen = select(run, at, training["config"]["training"]["monitor"])
+    weights = mean([load_verified(checkpoint, WEIGHTS) for checkpoint in chosen])
+    meta = read_json(encoded / "meta.json")
+    with atomic_directory(out) as folder:
+        save_file(weights, folder / "weights.safetensors")
+        for side in ("source", "target"):
+            shutil.copyfile(encoded / f"{side}.model", folder / f"{side}.model")
+        write_json(
+            folder / "config.json", {"model": training["config"]["model"], "vocabulary": meta["vocabulary"]}
+        )
+        write_json(folder / "cleaning.json", {"cleaning": meta["cleaning"], "languages": meta["languages"]})
+        write_json(folder / "provenance.json", _provenance(training, meta, at, chosen, run))
+
+
+def select(run: Path, at: str, monitor: str) -> list[Path]:
+    """The checkpoints that a selection names, oldest first; raises ConfigError as `average` does."""
+    checkpoints = Checkpoints(run / WHERE_IN_STATE)
+    progress = {path: checkpoints.progress(path) for path in checkpoints.all()}
+    regular = [path for path, p in progress.items() if p.regular]
+    kind, _, rest = at.rpartition(" ")
+    if at == "best" or kind == "average best":
+        chosen = best_of(progress, monitor)[: 1 if at == "best" else int(rest)]
+    elif at == "last" or kind == "average":
+        chosen = regular[-1:] if at == "last" else regular[-int(rest) :]
+    else:
+        number = int(rest)
+        chosen = [
+            p
+            for p in progress
+            if {"epoch": progress[p].epoch_fraction, "update": progress[p].update}[kind] == number
+        ]
+    wanted = int(rest) if kind.startswith("average") else 1
+    if len(chosen) < wanted:
+        there = ", ".join(f"update {p.update} (epoch {p.epoch_fraction:.4g})" for p in progress.values())
+        raise ConfigError(
+            f"at: {at}: expected {wanted} such checkpoint(s) in {checkpoints.folder}, got {len(chosen)}; "
+            f"there are: {there or 'none'}; choose among them, or change training.checkpoint_every and keep_last"
+        )
+    return sorted(chosen)
+
+
+def mean(weights: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
+    """The mean of each parameter, summed in float64."""
+    if len(weights) == 1:
+        return weights[0]
+    return {
+        name: torch.stack([part[name].double() for part in weights]).mean(0).to(first.dtype)
+        for name, first in weights[0].items()
+    }
+
+
+def _provenance(
+    training: dict[str, Any], meta: dict[str, Any], at: str, chosen: Sequence[Path], run: Path
+) -> dict[str, Any]:
+    table, _, system = training["name"].partition("/")
+    last = Checkpoints(run / WHERE_IN_STATE).progress(chosen[-1])
+    return {
+        "table": table, "system": system, "seed": training["seed"], "selection": at,
+        "checkpoints": [path.name for path in chosen], "update": last.update, "epoch": last.epoch_fraction,
+        "code_version": training["code_version"], "averaged_by": runtime.code_version(),
+        "versions": training["versions"], "hardware": training["hardware"],
+        "corpus": meta["corpus"], "languages": meta["languages"], "data": meta["splits"], "subwords": meta["subwords"],
+        "training_seconds": round(last.seconds, 1), "valid_loss": last.valid_loss, "valid_bleu": last.valid_bleu,
+        "parameters": training["parameters"], "config": training["config"],
+    }  # fmt: skip

@@ -1,0 +1,180 @@
+"""Checkpoints: directories that are whole or absent, verified when read, the training's state in the newest two."""
+
+import shutil
+import warnings
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn, optim
+
+from nmt.errors import DataError
+from nmt.files import atomic_directory, read_json, sha256, write_json
+
+WEIGHTS, OPTIMIZER, PROGRESS = "weights.safetensors", "optimizer.safetensors", "progress.json"
+RESUMABLE = 2  # newest checkpoints that hold the optimiser's state: a damaged one has one before it
+
+
+@dataclass
+class Progress:
+    """How far a training is; with the weights and the optimiser's state, all there is to resume from."""
+
+    update: int = 0
+    epoch: int = 0  # finished epochs
+    batch: int = 0  # batches taken of the epoch under way
+    epoch_fraction: float = 0.0  # epochs and the fraction of the one under way
+    seconds: float = 0.0  # of training, over all attempts
+    pieces: int = 0  # target pieces trained on
+    sums: list[float] = field(
+        default_factory=lambda: [0.0, 0.0, 0.0]
+    )  # nll, correct, pieces since the last record
+    best: float | None = None  # of the monitored quantity
+    since_best: int = 0  # validations
+    valid_loss: float | None = None
+    valid_bleu: float | None = None
+    regular: bool = True  # due by checkpoint_every, or the last
+
+
+class Checkpoints:
+    """The checkpoints of one training, in ``folder/update-00000123/``."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def all(self) -> list[Path]:
+        """Every checkpoint, oldest first."""
+        return sorted(self.folder.glob("update-*"))
+
+    def progress(self, checkpoint: Path) -> Progress:
+        """How far the training was at a checkpoint."""
+        return Progress(**read_json(checkpoint / PROGRESS)["progress"])
+
+    def save(self, progress: Progress, model: nn.Module, optimizer: optim.Optimizer) -> Path:
+        """Write a whole checkpoint, or none."""
+        target = self.folder / f"update-{progress.update:08d}"
+        with atomic_directory(target) as part:
+            save_file(weights_of(model), part / WEIGHTS)
+            save_file(_flatten(model, optimizer), part / OPTIMIZER)
+            hashes = {name: sha256(part / name) for name in (WEIGHTS, OPTIMIZER)}
+            write_json(part / PROGRESS, {"progress": asdict(progress), "sha256": hashes})
+        return target
+
+    def resume(self, model: nn.Module, optimizer: optim.Optimizer) -> Progress:
+        """Load the newest checkpoint that is whole into model and optimiser; at update 0 if there is none.
+
+        A damaged one is reported, set aside under another name, and the one before it is taken.
+        """
+        for checkpoint in reversed(self.all()):
+            try:
+                progress = self.progress(checkpoint)
+                weights, state = load_verified(checkpoint, WEIGHTS), load_verified(checkpoint, OPTIMIZER)
+                load_weights(model, weights, checkpoint)
+                _unflatten(model, optimizer, state)
+            except (DataError, KeyError, TypeError) as error:
+                warnings.warn(
+                    f"{error}; set aside as damaged-{checkpoint.name}, resuming from before", stacklevel=2
+                )
+                shutil.rmtree(self.folder / f"damaged-{checkpoint.name}", ignore_errors=True)
+                checkpoint.replace(self.folder / f"damaged-{checkpoint.name}")
+                continue
+            return progress
+        return Progress()
+
+    def prune(self, keep_last: int | None, keep_best: int, monitor: str) -> None:
+        """Delete what the retention rule does not keep, and the optimiser's state of all but the newest two."""
+        found = self.all()
+        progress = {path: self.progress(path) for path in found}
+        regular = [path for path in found if progress[path].regular]
+        keep = {*found[-RESUMABLE:], *(regular if keep_last is None else regular[-keep_last:])}
+        keep.update(best_of(progress, monitor)[:keep_best])
+        for path in found:
+            if path not in keep:
+                doomed = path.with_name(f".{path.name}.old")  # rename first: never half there
+                path.replace(doomed)
+                shutil.rmtree(doomed)
+        for path in sorted(keep)[:-RESUMABLE]:
+            (path / OPTIMIZER).unlink(missing_ok=True)
+
+
+def best_of(progress: Mapping[Path, Progress], monitor: str) -> list[Path]:
+    """Validated checkpoints, best first: the lowest validation loss, or the highest BLEU; ties go to the earlier."""
+    value = {
+        "loss": lambda p: p.valid_loss,
+        "bleu": lambda p: None if p.valid_bleu is None else -p.valid_bleu,
+    }[monitor]
+    valued = [(value(p), path) for path, p in progress.items() if value(p) is not None]
+    return [path for _, path in sorted(valued)]
+
+
+def weights_of(model: nn.Module) -> dict[str, Tensor]:
+    """The parameters by name, a tied one once."""
+    return {name: parameter.detach().cpu().contiguous() for name, parameter in model.named_parameters()}
+
+
+def load_weights(model: nn.Module, weights: Mapping[str, Tensor], where: Path) -> None:
+    """Copy weights into a model of the same shape.
+
+    Raises:
+        DataError: names or shapes do not fit.
+    """
+    own = dict(model.named_parameters())
+    if wrong := [name for name in own.keys() ^ weights.keys()]:
+        raise DataError(
+            f"{where}: weights do not fit this model: {', '.join(sorted(wrong)[:5])} on one side only"
+        )
+    for name, parameter in own.items():
+        if parameter.shape != weights[name].shape:
+            got, expected = tuple(weights[name].shape), tuple(parameter.shape)
+            raise DataError(
+                f"{where}: {name} has shape {got}, expected {expected}; was the configuration changed?"
+            )
+        parameter.data.copy_(weights[name])
+
+
+def load_verified(checkpoint: Path, name: str) -> dict[str, Tensor]:
+    """Read one file of a checkpoint.
+
+    Raises:
+        DataError: it is missing, cut short or altered (by its SHA-256).
+    """
+    expected = read_json(checkpoint / PROGRESS)["sha256"][name]
+    path = checkpoint / name
+    if not path.is_file():
+        raise DataError(f"{path}: no such file")
+    if (got := sha256(path)) != expected:
+        raise DataError(
+            f"{path}: expected sha256 {expected[:12]}…, got {got[:12]}… ({path.stat().st_size:,} bytes)"
+        )
+    return read_tensors(path)
+
+
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """Read a safetensors file; raises DataError if it is missing or damaged."""
+    try:
+        return dict(load_file(path))
+    except (OSError, SafetensorError) as error:
+        raise DataError(f"{path}: expected safetensors, got: {error}") from None
+
+
+def _flatten(model: nn.Module, optimizer: optim.Optimizer) -> dict[str, Tensor]:
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    return {
+        f"{names[id(parameter)]}/{key}": value.detach().cpu().contiguous()
+        for parameter, state in optimizer.state.items()
+        for key, value in state.items()
+    }
+
+
+def _unflatten(model: nn.Module, optimizer: optim.Optimizer, state: Mapping[str, Tensor]) -> None:
+    parameters = dict(model.named_parameters())
+    optimizer.state.clear()
+    for flat, value in state.items():
+        name, key = flat.rsplit("/", 1)
+        parameter = parameters[name]
+        place: Any = value if key == "step" else value.to(parameter.device)
+        optimizer.state[parameter][key] = place
+    assert all(torch.is_tensor(v) for s in optimizer.state.values() for v in s.values())

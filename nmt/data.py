@@ -1,0 +1,176 @@
+"""Encoded corpora: written once as flat arrays of ids, read memory-mapped, served as padded batches."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice, pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from nmt.config import SpecialIds, amount
+from nmt.errors import DataError
+from nmt.files import atomic_directory, read_json, read_lines, sha256, write_json
+from nmt.subwords import SIDES, Vocabulary
+
+Indices = NDArray[np.int64]
+
+
+def encode_corpus(clean: Path, subwords: Path, out: Path, languages: str) -> None:
+    """Encode training and validation text; ``out`` then holds all that training needs, subword models included.
+
+    Raises:
+        DataError: a file is missing, not UTF-8, or the two sides differ in length.
+    """
+    meta: dict[str, Any] = {"languages": languages, "splits": {}}
+    with atomic_directory(out) as folder:
+        for name in (*(f"{side}.model" for side in SIDES), *(f"{side}.vocab" for side in SIDES)):
+            (folder / name).write_bytes((subwords / name).read_bytes())
+        vocabularies = [Vocabulary(folder / f"{side}.model") for side in SIDES]
+        meta["vocabulary"] = {side: len(v) for side, v in zip(SIDES, vocabularies, strict=True)}
+        meta["ids"] = vocabularies[0].ids.model_dump()
+        for split in ("train", "valid"):
+            files = [clean / f"{split}.{language}" for language in languages.split("-")]
+            counts = [
+                _encode_file(file, vocabulary, folder / f"{split}.{side}")
+                for file, vocabulary, side in zip(files, vocabularies, SIDES, strict=True)
+            ]
+            _check_aligned(files, [sentences for sentences, _ in counts])
+            meta["splits"][split] = {
+                "sentences": counts[0][0],
+                **{f"{side}_pieces": pieces for side, (_, pieces) in zip(SIDES, counts, strict=True)},
+                **{f"{side}_sha256": sha256(file) for side, file in zip(SIDES, files, strict=True)},
+            }
+        references = clean / f"valid.{languages.split('-')[1]}"
+        (folder / "valid.references.txt").write_bytes(references.read_bytes())
+        meta["cleaning"] = read_json(clean / "report.json")["cleaning"]
+        meta["subwords"] = read_json(subwords / "subwords.json")
+        meta["corpus"] = read_json(clean / "report.json").get("corpus")
+        write_json(folder / "meta.json", meta)
+
+
+def _check_aligned(files: Sequence[Path], counts: Sequence[int]) -> None:
+    if counts[0] != counts[1]:
+        pairs = " and ".join(f"{file} has {count:,} lines" for file, count in zip(files, counts, strict=True))
+        raise DataError(f"{pairs}; expected as many on both sides: line n translates line n")
+    if not counts[0]:
+        raise DataError(
+            f"{files[0]} and {files[1]}: expected sentences, got empty files; look at cleaning's report"
+        )
+
+
+def _encode_file(text: Path, vocabulary: Vocabulary, out: Path, chunk: int = 10_000) -> tuple[int, int]:
+    """Stream text into ``out.npy`` (flat ids) and ``out.offsets.npy``; gives counts of sentences and pieces."""
+    dtype = np.uint16 if len(vocabulary) <= 2**16 else np.int32
+    lengths: list[NDArray[np.int64]] = []
+    flat = out.with_name(out.name + ".ids")
+    with flat.open("wb") as stream:
+        lines = read_lines(text)
+        while block := list(islice(lines, chunk)):
+            rows = vocabulary.encode(block)
+            lengths.append(np.fromiter(map(len, rows), np.int64, len(rows)))
+            np.fromiter((i for row in rows for i in row), dtype).tofile(stream)
+    offsets = np.concatenate([[0], *lengths]).cumsum(dtype=np.int64)
+    np.save(out.with_name(out.name + ".offsets.npy"), offsets)
+    ids = np.memmap(flat, dtype, mode="r") if offsets[-1] else np.empty(0, dtype)
+    np.save(out.with_name(out.name + ".npy"), ids)
+    flat.unlink()
+    return len(offsets) - 1, int(offsets[-1])
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Padded ids of some sentence pairs: BOS, pieces, EOS, padding."""
+
+    source: Tensor  # (B, S)
+    target: Tensor  # (B, T)
+    pieces: int  # target pieces to predict, EOS included
+
+    def to(self, device: torch.device) -> "Batch":
+        """The same batch on a device."""
+        return Batch(
+            self.source.to(device, non_blocking=True), self.target.to(device, non_blocking=True), self.pieces
+        )
+
+
+class Side:
+    """One side of an encoded split, memory-mapped."""
+
+    def __init__(self, prefix: Path, ids: SpecialIds) -> None:
+        self._special = ids
+        try:
+            self._ids = np.load(prefix.with_name(prefix.name + ".npy"), mmap_mode="r")
+            self._offsets = np.load(prefix.with_name(prefix.name + ".offsets.npy"))
+        except (OSError, ValueError) as error:
+            raise DataError(
+                f"{prefix}.npy: expected encoded text, got: {error}; run `nmt encode` again"
+            ) from None
+        self.lengths: Indices = np.diff(self._offsets) + 2  # BOS and EOS
+
+    def pad(self, indices: Indices) -> Tensor:
+        """Sentences (B,) as padded ids (B, longest), int64."""
+        lengths, special = self.lengths[indices] - 2, self._special
+        width = int(lengths.max()) + 2
+        padded = np.full((len(indices), width), special.pad, np.int64)
+        padded[:, 0] = special.bos
+        columns = np.arange(width - 2)
+        real = columns < lengths[:, None]
+        padded[:, 1:-1][real] = self._ids[(self._offsets[indices][:, None] + columns)[real]]
+        padded[np.arange(len(indices)), lengths + 1] = special.eos
+        return torch.from_numpy(padded)
+
+
+class Parallel:
+    """An encoded split: pairs of sentences by index.
+
+    Raises:
+        DataError: the directory or one of its arrays is missing or damaged.
+    """
+
+    def __init__(self, encoded: Path, split: str, longest: int | None = None) -> None:
+        meta = read_json(encoded / "meta.json")
+        ids = SpecialIds(**meta["ids"])
+        self.source, self.target = (Side(encoded / f"{split}.{side}", ids) for side in SIDES)
+        lengths = np.maximum(self.source.lengths, self.target.lengths)
+        self.kept: Indices = np.flatnonzero(lengths <= longest) if longest else np.arange(len(lengths))
+        self.too_long = len(lengths) - len(self.kept)
+        if not len(self.kept):
+            raise DataError(f"{encoded}: no {split} pair fits in model.max_positions: {longest}; raise it")
+
+    def batch(self, indices: Indices) -> Batch:
+        """Pad the pairs of these indices."""
+        pieces = int(self.target.lengths[indices].sum()) - len(indices)
+        return Batch(self.source.pad(indices), self.target.pad(indices), pieces)
+
+    def batches(self, size: str, shuffle: tuple[int, int] | None = None) -> list[Indices]:
+        """Cut the split into batches of pairs of like length.
+
+        Args:
+            size: ``"64 sentences"``, or ``"4096 tokens"``: pairs times the longest sentence of either side.
+            shuffle: (seed, epoch); pairs of one length are mixed and the batches shuffled, by these alone.
+                None keeps a fixed order.
+        """
+        random = np.random.default_rng(shuffle) if shuffle else None
+        order = random.permutation(self.kept) if random else self.kept
+        target, source = self.target.lengths[order], self.source.lengths[order]
+        by_length = np.lexsort((source, target))
+        order, longest = order[by_length], np.maximum(target, source)[by_length]
+        batches = list(cut(order, longest, *amount(size)))
+        return [batches[i] for i in random.permutation(len(batches))] if random else batches
+
+
+def cut(order: Indices, lengths: Indices, limit: int, unit: str) -> Iterator[Indices]:
+    """Cut an order into runs of ``limit`` sentences, or of at most ``limit`` padded tokens (one sentence at least)."""
+    if unit == "sentences":
+        bounds = list(range(0, len(order), limit))
+    else:
+        bounds, start, widest = [0], 0, 0
+        for i, length in enumerate(lengths.tolist()):
+            widest = max(widest, length)
+            if i > start and widest * (i + 1 - start) > limit:
+                bounds.append(i)
+                start, widest = i, length
+    yield from (order[a:b] for a, b in pairwise([*bounds, len(order)]))

@@ -1,0 +1,76 @@
+"""Multi-head scaled dot-product attention (Vaswani and others 2017, section 3.2)."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from nmt.models.dropout import Dropout
+
+KeysValues = tuple[Tensor, Tensor]  # each (B, H, S, D/H)
+
+
+class Attention(nn.Module):
+    """Projections of queries, keys and values, H heads, and the output projection.
+
+    Self-attention projects all three by one product; attention over an encoder's output projects keys and values
+    once a sentence (`keys_values`).
+    """
+
+    def __init__(self, width: int, heads: int, dropout: float) -> None:
+        super().__init__()
+        self.heads = heads
+        self.project = nn.Linear(width, 3 * width)  # rows: queries, keys, values
+        self.output = nn.Linear(width, width)
+        self.dropout = Dropout(dropout)
+        for part in self.project.weight.chunk(3):
+            nn.init.xavier_uniform_(part, gain=2**-0.5)
+        nn.init.xavier_uniform_(self.output.weight)
+        nn.init.zeros_(self.project.bias)
+        nn.init.zeros_(self.output.bias)
+
+    def queries_keys_values(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Project x (B, T, D) to queries, keys and values, each (B, H, T, D/H)."""
+        queries, keys, values = self.project(x).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        return queries, keys, values
+
+    def queries(self, x: Tensor) -> Tensor:
+        """Project x (B, T, D) to queries (B, H, T, D/H)."""
+        width = x.shape[-1]
+        return self._split(F.linear(x, self.project.weight[:width], self.project.bias[:width]), 1)[0]
+
+    def keys_values(self, memory: Tensor) -> KeysValues:
+        """Project an encoder's output (B, S, D) to keys and values, each (B, H, S, D/H)."""
+        width = memory.shape[-1]
+        keys, values = self._split(
+            F.linear(memory, self.project.weight[width:], self.project.bias[width:]), 2
+        )
+        return keys, values
+
+    def _split(self, x: Tensor, parts: int) -> Tensor:
+        return x.unflatten(-1, (parts, self.heads, -1)).permute(2, 0, 3, 1, 4)  # (parts, B, H, T, D/H)
+
+    def forward(self, queries: Tensor, keys_values: KeysValues, mask: Tensor | None) -> Tensor:
+        """Attend from queries (B, H, T, D/H) over keys and values (B, H, S, D/H).
+
+        Args:
+            queries: (B, H, T, D/H).
+            keys_values: keys and values.
+            mask: additive, 0 or -inf, broadcast to (B, H, T, S); None lets every query see every key.
+
+        Returns:
+            (B, T, D).
+        """
+        keys, values = keys_values
+        if queries.is_cuda:
+            dropout = self.dropout.p if self.training else 0.0
+            mixed = F.scaled_dot_product_attention(queries, keys, values, mask, dropout)
+        else:
+            mixed = self.dropout(self.weights(queries, keys, mask)) @ values
+        return self.output(mixed.transpose(1, 2).flatten(2))
+
+    def weights(self, queries: Tensor, keys: Tensor, mask: Tensor | None) -> Tensor:
+        """Attention weights (B, H, T, S), each row summing to 1; on the CPU faster than the fused kernel here."""
+        scores = (queries * (1 / math.sqrt(queries.shape[-1]))) @ keys.transpose(-2, -1)
+        return torch.softmax(scores if mask is None else scores + mask, -1)

@@ -1,0 +1,56 @@
+"""Word embeddings with positions (Vaswani and others 2017, section 3.4 and 3.5)."""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from nmt.config import Transformer
+from nmt.models.dropout import Dropout
+
+
+def sinusoidal(length: int, width: int) -> Tensor:
+    """Positional encoding of section 3.5: sine in the even columns, cosine in the odd ones.
+
+    Returns:
+        (length, width), values in [-1, 1].
+    """
+    position = torch.arange(length, dtype=torch.float64)[:, None]
+    rate = torch.exp(torch.arange(0, width, 2, dtype=torch.float64) * (-math.log(10000.0) / width))
+    table = torch.empty(length, width, dtype=torch.float64)
+    table[:, 0::2] = torch.sin(position * rate)
+    table[:, 1::2] = torch.cos(position * rate)
+    return table.float()
+
+
+def causal_mask(length: int) -> Tensor:
+    """Which positions (columns) each position (row) may look at: itself and those before; (length, length), bool."""
+    return torch.ones(length, length, dtype=torch.bool).tril()
+
+
+class Embedding(nn.Module):
+    """Piece embeddings, scaled by sqrt(width) if asked, plus positions, then dropout."""
+
+    positions: Tensor
+
+    def __init__(self, vocabulary: int, config: Transformer, pad: int) -> None:
+        super().__init__()
+        self.scale = math.sqrt(config.width) if config.scale_embeddings else 1.0
+        self.pieces = nn.Embedding(vocabulary, config.width, padding_idx=pad)
+        nn.init.normal_(self.pieces.weight, std=config.width**-0.5)
+        with torch.no_grad():
+            self.pieces.weight[pad].zero_()
+        if config.positions == "learned":
+            self.positions = nn.Parameter(
+                torch.randn(config.max_positions, config.width) * config.width**-0.5
+            )
+        else:
+            self.register_buffer(
+                "positions", sinusoidal(config.max_positions, config.width), persistent=False
+            )
+        self.dropout = Dropout(config.dropout.embedding)
+
+    def forward(self, ids: Tensor, start: int = 0) -> Tensor:
+        """Embed ids (B, T), the first at position ``start``; gives (B, T, D)."""
+        embedded = self.pieces(ids) * self.scale + self.positions[start : start + ids.shape[1]]
+        return self.dropout(embedded)

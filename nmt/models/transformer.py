@@ -1,0 +1,191 @@
+"""Encoder-decoder Transformer (Vaswani and others 2017), post-norm or pre-norm (Xiong and others 2020)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from nmt.config import Transformer as Config
+from nmt.models.attention import Attention, KeysValues
+from nmt.models.dropout import Dropout
+from nmt.models.embedding import Embedding
+
+
+class FeedForward(nn.Module):
+    """Two linear layers with a non-linearity between (section 3.3)."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__()
+        self.inner = nn.Linear(config.width, config.ffn)
+        self.outer = nn.Linear(config.ffn, config.width)
+        self.activation = {"relu": F.relu, "gelu": F.gelu}[config.activation]
+        self.dropout = Dropout(config.dropout.activation)
+        for layer in (self.inner, self.outer):
+            nn.init.xavier_uniform_(layer.weight)
+            nn.init.zeros_(layer.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, T, D) to (B, T, D)."""
+        return self.outer(self.dropout(self.activation(self.inner(x))))
+
+
+class Residual(nn.Module):
+    """What surrounds a sub-layer: dropout, residual and normalisation, after it (post) or before it (pre)."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__()
+        self.pre = config.norm == "pre"
+        self.norm = nn.LayerNorm(config.width)
+        self.dropout = Dropout(config.dropout.residual)
+
+    def enter(self, x: Tensor) -> Tensor:
+        """The sub-layer's input; (B, T, D)."""
+        return self.norm(x) if self.pre else x
+
+    def leave(self, x: Tensor, output: Tensor) -> Tensor:
+        """The layer's stream after the sub-layer; (B, T, D)."""
+        added = self.dropout.add(output, x)
+        return added if self.pre else self.norm(added)
+
+
+class EncoderLayer(nn.Module):
+    """Self-attention, then feed-forward."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__()
+        self.attention = Attention(config.width, config.heads, config.dropout.attention)
+        self.feed_forward = FeedForward(config)
+        self.residuals = nn.ModuleList(Residual(config) for _ in range(2))
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        """x (B, S, D), additive mask (B, 1, 1, S); gives (B, S, D)."""
+        around_attention, around_feed_forward = self.residuals
+        queries, keys, values = self.attention.queries_keys_values(around_attention.enter(x))
+        x = around_attention.leave(x, self.attention(queries, (keys, values), mask))
+        return around_feed_forward.leave(x, self.feed_forward(around_feed_forward.enter(x)))
+
+
+class DecoderLayer(nn.Module):
+    """Masked self-attention, attention over the source, feed-forward."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__()
+        self.attention = Attention(config.width, config.heads, config.dropout.attention)
+        self.source_attention = Attention(config.width, config.heads, config.dropout.attention)
+        self.feed_forward = FeedForward(config)
+        self.residuals = nn.ModuleList(Residual(config) for _ in range(3))
+
+    def forward(
+        self, x: Tensor, mask: Tensor | None, past: KeysValues | None, source: KeysValues, source_mask: Tensor
+    ) -> tuple[Tensor, KeysValues]:
+        """Run the layer on all target positions (training) or on one more (search).
+
+        Args:
+            x: (R, T, D); in search R is sentences times beam, and T is 1.
+            mask: additive causal mask (T, T); None in search, where every past position may be seen.
+            past: keys and values of the positions before, each (R, H, t, D/H), or None.
+            source: keys and values of the source sentences, each (B, H, S, D/H); R is a multiple of B.
+            source_mask: additive, (B, 1, 1, S).
+
+        Returns:
+            (R, T, D), and the keys and values of all positions so far.
+        """
+        around_attention, around_source, around_feed_forward = self.residuals
+        queries, keys, values = self.attention.queries_keys_values(around_attention.enter(x))
+        if past is not None:
+            keys, values = torch.cat([past[0], keys], 2), torch.cat([past[1], values], 2)
+        x = around_attention.leave(x, self.attention(queries, (keys, values), mask))
+        x = around_source.leave(x, self._look_at_source(around_source.enter(x), source, source_mask))
+        return around_feed_forward.leave(x, self.feed_forward(around_feed_forward.enter(x))), (keys, values)
+
+    def _look_at_source(self, x: Tensor, source: KeysValues, mask: Tensor) -> Tensor:
+        """Hypotheses of one sentence ask as so many queries, so its keys and values are never copied."""
+        sentences = source[0].shape[0]
+        grouped = x.reshape(sentences, -1, x.shape[-1])  # (B, R/B*T, D)
+        return self.source_attention(self.source_attention.queries(grouped), source, mask).view_as(x)
+
+
+@dataclass(frozen=True)
+class State:
+    """What the decoder remembers between steps of search."""
+
+    position: int
+    past: Sequence[KeysValues | None]  # a layer: (R, H, t, D/H)
+    source: Sequence[KeysValues]  # a layer: (B, H, S, D/H)
+    source_mask: Tensor  # (B, 1, 1, S)
+
+
+class Transformer(nn.Module):
+    """Encoder, decoder, output projection; the decoder interface of search: `start`, `step`, `reorder`, `keep`."""
+
+    def __init__(self, config: Config, source_vocabulary: int, target_vocabulary: int, pad: int) -> None:
+        super().__init__()
+        self.config, self.pad = config, pad
+        self.source_embedding = Embedding(source_vocabulary, config, pad)
+        self.target_embedding = Embedding(target_vocabulary, config, pad)
+        if config.tied == "all":
+            self.target_embedding.pieces = self.source_embedding.pieces
+        self.encoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.layers))
+        self.decoder = nn.ModuleList(
+            DecoderLayer(config) for _ in range(config.decoder_layers or config.layers)
+        )
+        last = [nn.LayerNorm(config.width) if config.norm == "pre" else nn.Identity() for _ in range(2)]
+        self.encoder_norm, self.decoder_norm = last
+        self.projection = nn.Linear(config.width, target_vocabulary, bias=False)
+        if config.tied == "none":
+            nn.init.normal_(self.projection.weight, std=config.width**-0.5)
+        else:
+            self.projection.weight = self.target_embedding.pieces.weight
+
+    @property
+    def longest(self) -> int:
+        """Most positions a sentence may take, BOS and EOS included."""
+        return self.config.max_positions
+
+    def encode(self, source: Tensor) -> tuple[Tensor, Tensor]:
+        """Ids (B, S), padded, to encodings (B, S, D) and the additive mask of the padding (B, 1, 1, S)."""
+        x = self.source_embedding(source)
+        mask = torch.zeros_like(source, dtype=x.dtype).masked_fill_(source == self.pad, -torch.inf)[
+            :, None, None
+        ]
+        for layer in self.encoder:
+            x = layer(x, mask)
+        return self.encoder_norm(x), mask
+
+    def forward(self, source: Tensor, target: Tensor) -> Tensor:
+        """Teacher forcing: source ids (B, S), target ids from BOS on (B, T); gives decoder outputs (B, T, D)."""
+        memory, source_mask = self.encode(source)
+        x = self.target_embedding(target)
+        length = target.shape[1]
+        causal = x.new_full((length, length), -torch.inf).triu_(1)
+        for layer in self.decoder:
+            x, _ = layer(x, causal, None, layer.source_attention.keys_values(memory), source_mask)
+        return self.decoder_norm(x)
+
+    def start(self, source: Tensor) -> State:
+        """Encode source ids (B, S) for search; B sentences, one row each."""
+        memory, mask = self.encode(source)
+        keys_values = [layer.source_attention.keys_values(memory) for layer in self.decoder]
+        return State(0, [None] * len(self.decoder), keys_values, mask)
+
+    def step(self, state: State, last: Tensor) -> tuple[Tensor, State]:
+        """Feed each row's last id (R,); gives log-probabilities of the next (R, V), and the new state."""
+        x = self.target_embedding(last[:, None], state.position)  # (R, 1, D)
+        past = []
+        for layer, before, source in zip(self.decoder, state.past, state.source, strict=True):
+            x, keys_values = layer(x, None, before, source, state.source_mask)
+            past.append(keys_values)
+        scores = self.projection(self.decoder_norm(x[:, 0])).float()
+        return torch.log_softmax(scores, -1), replace(state, position=state.position + 1, past=past)
+
+    def reorder(self, state: State, rows: Tensor) -> State:
+        """Make row i what row rows[i] was; every row stays within its sentence."""
+        past = [layer and (layer[0][rows], layer[1][rows]) for layer in state.past]
+        return replace(state, past=past)
+
+    def keep(self, state: State, sentences: Tensor) -> State:
+        """Keep only these sentences' encodings (their rows are chosen by `reorder`)."""
+        source = [(keys[sentences], values[sentences]) for keys, values in state.source]
+        return replace(state, source=source, source_mask=state.source_mask[sentences])

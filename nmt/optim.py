@@ -1,0 +1,37 @@
+"""Optimiser and learning-rate schedules."""
+
+import math
+
+from torch import nn, optim
+
+from nmt.config import Optimizer, Schedule
+
+
+def make(model: nn.Module, config: Optimizer) -> optim.Optimizer:
+    """Adam or AdamW over all parameters; Adam's weight decay is L2 added to the gradient."""
+    kinds: dict[str, type[optim.Adam]] = {"adam": optim.Adam, "adamw": optim.AdamW}
+    return kinds[config.kind](
+        model.parameters(), lr=0.0, betas=config.betas, eps=config.epsilon, weight_decay=config.weight_decay
+    )
+
+
+def learning_rate(update: int, config: Schedule, width: int, total: int | None) -> float:
+    """Rate of an update, counted from 1: linear warm-up to the peak, then the schedule's decay.
+
+    Args:
+        update: which update.
+        config: the schedule; its peak defaults to (width * warmup)^-0.5, so that with initial 0 the rate is equation 3
+            of Vaswani and others 2017.
+        width: the model's.
+        total: updates of the whole training, for the cosine (Loshchilov and Hutter 2017), which ends at 0.
+    """
+    warmup = max(config.warmup, 1)
+    peak = config.peak or (width * warmup) ** -0.5
+    if update < warmup:
+        return config.initial + (peak - config.initial) * update / warmup
+    if config.kind == "inverse-sqrt":
+        return peak * math.sqrt(warmup / update)
+    if config.kind == "cosine":
+        assert total is not None
+        return peak * 0.5 * (1 + math.cos(math.pi * min(1.0, (update - warmup) / max(1, total - warmup))))
+    return peak

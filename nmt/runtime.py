@@ -1,0 +1,80 @@
+"""The machine a process runs on: device, threads, memory allocator, matrix kernels, and a description of it all."""
+
+import ctypes
+import os
+import platform
+import subprocess
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from nmt.errors import ConfigError
+
+M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_MAX = -1, -2, -4  # glibc's malloc.h
+
+
+def prepare(device: str, threads: int | None = None) -> torch.device:
+    """Choose the device and set this process up for it; call once, before any large tensor exists.
+
+    Raises:
+        ConfigError: a GPU was asked for and there is none.
+    """
+    if device == "cuda" and not torch.cuda.is_available():
+        raise ConfigError("device: expected a GPU, got none that PyTorch can use; set device: cpu (or auto)")
+    if threads:
+        torch.set_num_threads(threads)
+    chosen = torch.device("cuda" if device != "cpu" and torch.cuda.is_available() else "cpu")
+    if chosen.type == "cpu":
+        _keep_freed_memory()
+        if not torch.cpu._is_amx_tile_supported():
+            # Selects oneDNN's AVX-512 fp32 kernels over the default's AVX2; with AMX it would compute in bf16.
+            torch.set_float32_matmul_precision("medium")
+    return chosen
+
+
+def _keep_freed_memory() -> None:
+    """Stop malloc from giving large buffers back to the kernel, which costs page faults at every update."""
+    if platform.libc_ver()[0] == "glibc":
+        libc = ctypes.CDLL(None)
+        libc.mallopt(M_MMAP_MAX, 0)
+        libc.mallopt(M_TRIM_THRESHOLD, 2**31 - 1)
+        libc.mallopt(M_TOP_PAD, 64 * 2**20)
+
+
+def hardware(device: torch.device) -> dict[str, Any]:
+    """What ran: processor, cores, memory in GiB, GPU."""
+    found: dict[str, Any] = {"device": device.type, "processor": _processor(), "cores": os.cpu_count()}
+    found["threads"] = torch.get_num_threads()
+    found["memory_gib"] = round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
+    if device.type == "cuda":
+        found["gpu"] = torch.cuda.get_device_name(device)
+    return found
+
+
+def _processor() -> str:
+    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+def versions() -> dict[str, str]:
+    """Versions of what decides the result."""
+    names = ["torch", "numpy", "sentencepiece"]
+    return {"python": platform.python_version()} | {name: metadata.version(name) for name in names}
+
+
+@cache
+def code_version() -> str:
+    """Commit of the checkout this code runs from, ``+changes`` if it was edited since, else the package's version."""
+    root = Path(__file__).parent.parent
+    try:
+        described = subprocess.run(
+            ["git", "-C", str(root), "describe", "--always", "--abbrev=12", "--dirty=+changes", "--exclude=*"],
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        return described.stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return metadata.version("nmt")

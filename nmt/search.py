@@ -1,0 +1,184 @@
+"""Greedy and beam search over one decoder interface, for one model or an ensemble of them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from nmt.config import Decoding, SpecialIds
+
+
+class Decoder(Protocol):
+    """What search asks of a model; rows are grouped by sentence, as many for each."""
+
+    @property
+    def longest(self) -> int:
+        """Most positions a sentence may take, BOS and EOS included."""
+
+    def start(self, source: Tensor) -> Any:
+        """Source ids (B, S), padded, to a state of B sentences with one row each."""
+
+    def step(self, state: Any, last: Tensor) -> tuple[Tensor, Any]:
+        """Last ids of the rows (R,) to log-probabilities (R, V) and the new state."""
+
+    def reorder(self, state: Any, rows: Tensor) -> Any:
+        """Row i becomes what rows[i] was."""
+
+    def keep(self, state: Any, sentences: Tensor) -> Any:
+        """Only these sentences go on; their rows are chosen by `reorder`."""
+
+
+class Ensemble:
+    """Several decoders as one: the mean of their probabilities."""
+
+    def __init__(self, decoders: Sequence[Decoder]) -> None:
+        self.decoders = decoders
+
+    @property
+    def longest(self) -> int:
+        """The shortest of the members' limits."""
+        return min(decoder.longest for decoder in self.decoders)
+
+    def start(self, source: Tensor) -> list[Any]:
+        """A state a member."""
+        return [decoder.start(source) for decoder in self.decoders]
+
+    def step(self, state: list[Any], last: Tensor) -> tuple[Tensor, list[Any]]:
+        """Log of the mean probability (R, V), and the members' new states."""
+        steps = [decoder.step(part, last) for decoder, part in zip(self.decoders, state, strict=True)]
+        mean = (
+            torch.stack([log_probs for log_probs, _ in steps]).logsumexp(0) - torch.tensor(len(steps)).log()
+        )
+        return mean, [part for _, part in steps]
+
+    def reorder(self, state: list[Any], rows: Tensor) -> list[Any]:
+        """Reorder every member."""
+        return [decoder.reorder(part, rows) for decoder, part in zip(self.decoders, state, strict=True)]
+
+    def keep(self, state: list[Any], sentences: Tensor) -> list[Any]:
+        """Keep the sentences in every member."""
+        return [decoder.keep(part, sentences) for decoder, part in zip(self.decoders, state, strict=True)]
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """A finished translation."""
+
+    ids: list[int]  # without BOS and EOS
+    score: float  # log p / length^penalty
+    log_probability: float  # of the pieces and EOS, in nats
+
+
+@torch.inference_mode()
+def search(decoder: Decoder, source: Tensor, config: Decoding, ids: SpecialIds) -> list[list[Hypothesis]]:
+    """Translate a batch.
+
+    Keeps, for each sentence, the ``beam`` best unfinished prefixes; a prefix extended by EOS while among the
+    sentence's best ``beam`` candidates is finished. A sentence is done when no unfinished prefix can beat its worst of
+    ``beam`` finished hypotheses, or at the length limit, where EOS is forced. Length counts EOS (as Wu and others
+    2016 with a plain power).
+
+    Args:
+        decoder: a model or an `Ensemble`.
+        source: (B, S), padded.
+        config: beam 1 is greedy.
+        ids: the special ids.
+
+    Returns:
+        For each sentence its ``nbest`` hypotheses, best first.
+    """
+    return _Beams(decoder, source, config, ids).run()
+
+
+class _Beams:
+    """The state of a search over B live sentences, k rows each; R = B * k."""
+
+    def __init__(self, decoder: Decoder, source: Tensor, config: Decoding, ids: SpecialIds) -> None:
+        self.decoder, self.config, self.ids = decoder, config, ids
+        self.state = decoder.start(source)
+        sentences, self.device = source.shape[0], source.device
+        lengths = (source != ids.pad).sum(1) - 2  # without BOS and EOS
+        limits = lengths * config.length_factor + config.length_extra
+        self.limits = limits.clamp(max=decoder.longest - 2).long()  # pieces of output, EOS apart
+        self.live = torch.arange(sentences, device=self.device)  # which sentence each live one is
+        self.scores = torch.zeros(
+            sentences, 1, device=self.device
+        )  # (B, k) log-probabilities of the prefixes
+        self.prefixes = torch.full((sentences, 1), ids.bos, device=self.device)  # (R, t), BOS first
+        self.finished: list[list[Hypothesis]] = [[] for _ in range(sentences)]
+
+    def run(self) -> list[list[Hypothesis]]:
+        """Extend until every sentence is done."""
+        while len(self.live):
+            self._extend()
+        best = [sorted(found, key=lambda h: -h.score) for found in self.finished]
+        return [found[: self.config.nbest] for found in best]
+
+    def _extend(self) -> None:
+        """One more piece for every live row."""
+        log_probs, self.state = self.decoder.step(self.state, self.prefixes[:, -1])
+        sentences, width = self.scores.shape
+        length = self.prefixes.shape[1]  # of the candidates, EOS counted: BOS is not
+        log_probs[:, [self.ids.pad, self.ids.bos]] = -torch.inf
+        self._force_end(log_probs, length, width)
+        values, pieces, rows = self._candidates(log_probs)  # each (B, 2k)
+        ends = pieces == self.ids.eos
+        self._collect(values, rows, ends, length)
+        # Of 2k candidates at most k end (one a row), so k others remain to go on.
+        going = values.masked_fill(ends, -torch.inf).topk(self.config.beam)
+        chosen = rows.gather(1, going.indices)
+        on = self._not_done(going.values, length)
+        self._advance(on, going.values, chosen, pieces.gather(1, going.indices))
+
+    def _force_end(self, log_probs: Tensor, length: int, width: int) -> None:
+        """Leave only EOS to the rows whose prefix is as long as its sentence allows."""
+        full = (self.limits <= length - 1).repeat_interleave(width)
+        if full.any():
+            end = log_probs[full, self.ids.eos]
+            log_probs[full] = -torch.inf
+            log_probs[full, self.ids.eos] = end
+
+    def _candidates(self, log_probs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The 2k best extensions of each sentence: scores, pieces and the rows they extend, each (B, 2k), best first."""
+        sentences, width = self.scores.shape
+        each = min(2 * self.config.beam, log_probs.shape[1])
+        values, pieces = log_probs.topk(each)  # (R, 2k)
+        total = (self.scores[..., None] + values.view(sentences, width, each)).flatten(1)  # (B, k * 2k)
+        best, index = total.topk(min(2 * self.config.beam, total.shape[1]))
+        first_rows = torch.arange(sentences, device=self.device)[:, None] * width
+        return best, pieces.view(sentences, -1).gather(1, index), first_rows + index // each
+
+    def _collect(self, values: Tensor, rows: Tensor, ends: Tensor, length: int) -> None:
+        """Keep the candidates that end within the first k."""
+        within = ends[:, : self.config.beam] & values[:, : self.config.beam].isfinite()
+        for sentence, column in within.nonzero().tolist():
+            log_probability = float(values[sentence, column])
+            score = log_probability / length**self.config.length_penalty
+            prefix = self.prefixes[rows[sentence, column], 1:].tolist()
+            self.finished[int(self.live[sentence])].append(Hypothesis(prefix, score, log_probability))
+
+    def _not_done(self, going: Tensor, length: int) -> Tensor:
+        """Indices of the live sentences that can still find something better; (B',)."""
+        beam, penalty = self.config.beam, self.config.length_penalty
+        reachable = (
+            self.limits.clamp(min=length) + 1 if penalty > 0 else torch.full_like(self.limits, length + 1)
+        )
+        bound = (going[:, 0] / reachable**penalty).tolist()  # the best that the best prefix can become
+        on = []
+        for sentence, (original, best_possible) in enumerate(zip(self.live.tolist(), bound, strict=True)):
+            found = sorted((h.score for h in self.finished[original]), reverse=True)[:beam]
+            if best_possible > -torch.inf and (len(found) < beam or found[-1] < best_possible):
+                on.append(sentence)
+        return torch.tensor(on, dtype=torch.long, device=self.device)
+
+    def _advance(self, on: Tensor, scores: Tensor, rows: Tensor, pieces: Tensor) -> None:
+        """Make the chosen candidates of the sentences that go on the new prefixes."""
+        if len(on) < len(self.live):
+            self.state = self.decoder.keep(self.state, on)
+        flat = rows[on].flatten()
+        if not torch.equal(flat, torch.arange(len(self.prefixes), device=self.device)):
+            self.state = self.decoder.reorder(self.state, flat)
+        self.prefixes = torch.cat([self.prefixes[flat], pieces[on].flatten()[:, None]], 1)
+        self.scores, self.live, self.limits = scores[on], self.live[on], self.limits[on]

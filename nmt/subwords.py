@@ -1,0 +1,103 @@
+"""Subword and word vocabularies by sentencepiece: learn, load, encode, decode."""
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import sentencepiece
+
+from nmt.config import SpecialIds, Subwords
+from nmt.errors import ConfigError, DataError
+from nmt.files import atomic_directory, read_lines, sha256, write_json
+
+SIDES = ("source", "target")
+NEVER = "\x00"  # a delimiter no text holds: sentencepiece must not read options out of the text
+
+
+class Vocabulary:
+    """A learned sentencepiece model: text to ids and back.
+
+    Raises:
+        DataError: the model file is missing or damaged.
+    """
+
+    def __init__(self, path: Path) -> None:
+        try:
+            self._pieces = sentencepiece.SentencePieceProcessor(model_file=str(path))
+        except (OSError, RuntimeError) as error:
+            raise DataError(f"{path}: expected a sentencepiece model, got: {error}; learn it again") from None
+        pieces = self._pieces
+        self.ids = SpecialIds(
+            pad=pieces.pad_id(), unk=pieces.unk_id(), bos=pieces.bos_id(), eos=pieces.eos_id()
+        )
+
+    def __len__(self) -> int:
+        return int(self._pieces.vocab_size())
+
+    def encode(self, lines: Sequence[str]) -> list[list[int]]:
+        """Ids of each line, without BOS and EOS."""
+        return list(self._pieces.encode(list(lines)))
+
+    def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
+        """Text of each sequence of ids; special ids give nothing, unk gives ``<unk>``."""
+        return [text.strip() for text in self._pieces.decode([list(row) for row in ids])]
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """The pieces as learned, ``▁`` marking the start of a word."""
+        return [self._pieces.id_to_piece(int(i)) for i in ids]
+
+
+def learn(clean: Path, out: Path, languages: str, config: Subwords, threads: int = 1) -> None:
+    """Learn the vocabularies of both sides from the training text in ``clean``; writes a whole directory.
+
+    Raises:
+        ConfigError: the vocabulary is larger than the text allows.
+    """
+    texts = [clean / f"train.{language}" for language in languages.split("-")]
+    with atomic_directory(out) as folder:
+        if config.joint:
+            _learn(texts, folder / "source", config, threads)
+            for suffix in ("model", "vocab"):
+                shutil.copyfile(folder / f"source.{suffix}", folder / f"target.{suffix}")
+        else:
+            for text, side in zip(texts, SIDES, strict=True):
+                _learn([text], folder / side, config, threads)
+        # The model file's own hash changes with paths and threads; the vocabulary's does not.
+        hashes = {side: sha256(folder / f"{side}.vocab") for side in SIDES}
+        write_json(folder / "subwords.json", {"subwords": config.model_dump(), "vocab_sha256": hashes})
+
+
+def _learn(texts: list[Path], prefix: Path, config: Subwords, threads: int) -> None:
+    size = config.size
+    if config.kind == "words":
+        words = {word for text in texts for line in read_lines(text) for word in line.split()}
+        size = min(size, len(words) + len(SpecialIds.model_fields))
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            input=",".join(map(str, texts)),
+            model_prefix=str(prefix),
+            model_type={"bpe": "bpe", "words": "word"}[config.kind],
+            vocab_size=size,
+            character_coverage=1.0,
+            normalization_rule_name="identity",
+            max_sentence_length=2**20,
+            input_sentence_size=0,
+            num_threads=threads,
+            pad_id=config.ids.pad,
+            unk_id=config.ids.unk,
+            bos_id=config.ids.bos,
+            eos_id=config.ids.eos,
+            unk_surface="<unk>",
+            minloglevel=2,
+        )
+    except (RuntimeError, OSError) as error:
+        where = " and ".join(map(str, texts))
+        raise ConfigError(
+            f"subwords.size: {config.size} pieces cannot be learned from {where}: {_reason(error)}; "
+            "choose a smaller size, or give more text"
+        ) from None
+
+
+def _reason(error: Exception) -> str:
+    """Sentencepiece's own words, without its source lines."""
+    return str(error).rpartition("] ")[2].strip() or str(error).strip()

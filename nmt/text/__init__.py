@@ -1,0 +1,1 @@
+"""Text before it becomes numbers: cleaning, tokenisation and counts."""

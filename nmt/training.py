@@ -1,0 +1,388 @@
+"""The training loop: teacher forcing, validation, checkpoints, resuming."""
+
+import json
+import math
+import os
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import torch
+from pydantic import Field
+from torch import Tensor
+from tqdm import tqdm
+
+from nmt import optim, runtime
+from nmt.checkpoint import Checkpoints, Progress
+from nmt.config import Strict, Training, amount, digest
+from nmt.config import Transformer as ModelConfig
+from nmt.data import Batch, Parallel
+from nmt.errors import DataError
+from nmt.files import read_json, read_lines, write_json, write_text
+from nmt.models.loss import cross_entropy
+from nmt.models.transformer import Transformer
+from nmt.validation import Validation
+
+RECORD_EVERY = 50  # updates between lines of the log
+RESCUE_SECONDS = 300  # most training time that a crash between checkpoints may lose
+
+
+class Experiment(Strict):
+    """What `train` is asked to do."""
+
+    model: ModelConfig = ModelConfig()
+    training: Training = Field(description="the training loop")
+
+
+class Interrupted(Exception):
+    """SIGTERM or SIGINT came; the training's state is saved."""
+
+
+def train(
+    encoded: Path, run: Path, config: Experiment, seed: int, device: str, threads: int | None, name: str
+) -> None:
+    """Train to the end, resuming whatever state ``run/state`` holds of the same training.
+
+    Writes ``run/log.jsonl`` and then, last, ``run/training.json``. Randomness is a function of (seed, update), so an
+    interrupted training ends with the same weights as an undisturbed one, bit for bit on a CPU.
+
+    Raises:
+        ConfigError, DataError: see `nmt.runtime.prepare` and `nmt.data.Parallel`.
+        Interrupted: told to stop by a signal.
+    """
+    chosen = runtime.prepare(device, threads)
+    meta = read_json(encoded / "meta.json")
+    identity = {
+        "config": config.model_dump(mode="json"),
+        "seed": seed,
+        "data": meta["splits"],
+        "subwords": meta["subwords"],
+    }
+    state = claim_state(run / "state", identity)
+    trainer = Trainer(encoded, state, config, seed, chosen)
+    stopped = trainer.run()
+    shutil.copyfile(state / "log.jsonl", run / "log.jsonl")
+    write_json(
+        run / "training.json",
+        {"name": name, **identity, **trainer.summary(stopped), "corpus": meta["corpus"]},
+    )
+
+
+def claim_state(state: Path, identity: dict[str, Any]) -> Path:
+    """Make ``state`` the home of this training; that of another configuration, seed or data moves aside."""
+    mark = state / "identity.json"
+    if mark.is_file() and read_json(mark) != identity:
+        aside = state.with_name(f"state-{digest(read_json(mark))}-{time.time_ns()}")
+        state.replace(aside)
+        print(
+            f"{state}: held another training (configuration, seed or data differ); kept as {aside}",
+            file=sys.stderr,
+        )
+    if not mark.is_file():
+        write_json(mark, identity)
+    return state
+
+
+@dataclass(frozen=True)
+class Step:
+    """The batches of one update, and where it leaves the epoch."""
+
+    update: int
+    epoch: int  # finished epochs after it
+    batch: int  # batches taken of the epoch under way after it
+    epoch_fraction: float
+    batches: list[Batch]
+
+
+class Trainer:
+    """One training: model, data, optimiser and progress."""
+
+    def __init__(
+        self, encoded: Path, state: Path, config: Experiment, seed: int, device: torch.device
+    ) -> None:
+        self.config, self.seed, self.device, self.state = config.training, seed, device, state
+        meta = read_json(encoded / "meta.json")
+        torch.manual_seed(seed)
+        vocabulary = meta["vocabulary"]
+        self.model = Transformer(
+            config.model, vocabulary["source"], vocabulary["target"], meta["ids"]["pad"]
+        ).to(device)
+        self.optimizer = optim.make(self.model, self.config.optimizer)
+        self.data = Parallel(encoded, "train", self.model.longest)
+        self.validation = Validation(encoded, device, self.model.longest)
+        self.checkpoints = Checkpoints(state / "checkpoints")
+        self.progress = self.checkpoints.resume(self.model, self.optimizer)
+        self.log = Log(state / "log.jsonl", self.progress)
+        self.total = self._total_updates()
+        self._signal: int | None = None
+        self._sums = torch.tensor(self.progress.sums, dtype=torch.float64, device=device)
+
+    def _total_updates(self) -> int:
+        """Updates of the whole training, should patience not end it."""
+        batches = len(self.data.batches(self.config.batch))
+        limits = [self.config.updates, self.config.epochs and self.config.epochs * self._updates_in(batches)]
+        return min(limit for limit in limits if limit is not None)
+
+    def _updates_in(self, batches: int) -> int:
+        return math.ceil(batches / self.config.accumulate)
+
+    def run(self) -> str:
+        """Train until updates, epochs or patience end it; says which."""
+        self.model.train()
+        saved = self.progress.seconds
+        with _signals(self), Meter(self.total, self.progress.update) as meter:
+            for step in self._steps():
+                started = time.perf_counter()
+                loss = self._update(step)
+                self.progress.seconds += time.perf_counter() - started
+                if step.update % RECORD_EVERY == 0 or step.update == self.total:
+                    self._record(step, meter)
+                if saved_at := self._milestones(step, saved):
+                    saved = saved_at
+                if self._out_of_patience():
+                    return "patience"
+                self._stop_if_told(loss)
+        return "epochs" if self.progress.update != self.config.updates else "updates"
+
+    def _milestones(self, step: Step, saved: float) -> float | None:
+        """Validate and checkpoint if due; gives the training time saved, if any was."""
+        last = step.update == self.total
+        better = False
+        if last or self._due(self.config.validate_every, step):
+            better = self._validate()
+        regular = last or self._due(self.config.checkpoint_every, step) or self._out_of_patience()
+        rescue = self._signal is not None or self.progress.seconds - saved > RESCUE_SECONDS
+        return self._checkpoint(regular) if regular or better or rescue else None
+
+    def _steps(self) -> Iterator[Step]:
+        """The updates still to make, from where the progress stands."""
+        update, epoch, taken = self.progress.update, self.progress.epoch, self.progress.batch
+        while update < self.total and not self._out_of_patience():
+            batches = self.data.batches(self.config.batch, (self.seed, epoch))
+            for start in range(taken, len(batches), self.config.accumulate):
+                group = [
+                    self.data.batch(i).to(self.device)
+                    for i in batches[start : start + self.config.accumulate]
+                ]
+                update, taken = update + 1, start + len(group)
+                ended = taken == len(batches)
+                fraction = epoch + taken / len(batches)
+                yield Step(update, epoch + ended, 0 if ended else taken, fraction, group)
+                if update == self.total:
+                    return
+            epoch, taken = epoch + 1, 0
+
+    def _update(self, step: Step) -> Tensor:
+        """Forward, backward and one step of the optimiser; gives the loss, on the device."""
+        rate = optim.learning_rate(step.update, self.config.schedule, self.model.config.width, self.total)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        torch.manual_seed(_mix(self.seed, step.update))  # dropout depends on (seed, update) alone
+        pieces = sum(batch.pieces for batch in step.batches)
+        loss = torch.zeros((), device=self.device)
+        for batch in step.batches:
+            loss = self._accumulate_gradients(batch, pieces)
+        self.gradient_norm = torch.nn.utils.clip_grad_norm_(
+            self.model.parameters(), self.config.clip or math.inf
+        )
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        self._advance(step, pieces)
+        return loss
+
+    def _accumulate_gradients(self, batch: Batch, pieces: int) -> Tensor:
+        """Add the gradients of a batch's loss, taken as a mean over the update's pieces."""
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.config.precision == "bf16"):
+            expected = batch.target[:, 1:]
+            real = expected != self.model.pad
+            hidden = self.model(batch.source, batch.target[:, :-1])[real].float()
+            weight = self.model.projection.weight
+            loss, nll, correct = cross_entropy(hidden, weight, expected[real], self.config.label_smoothing)
+        (loss / pieces).backward()  # type: ignore[no-untyped-call]
+        self._sums += torch.stack([nll.double(), correct.double(), nll.new_tensor(batch.pieces).double()])
+        return loss.detach()
+
+    def _advance(self, step: Step, pieces: int) -> None:
+        progress = self.progress
+        progress.update, progress.epoch, progress.batch = step.update, step.epoch, step.batch
+        progress.epoch_fraction, progress.pieces = step.epoch_fraction, progress.pieces + pieces
+        progress.valid_loss = progress.valid_bleu = None
+
+    def _record(self, step: Step, meter: "Meter") -> None:
+        """Log the training loss since the last record."""
+        nll, correct, pieces = self._sums.tolist()
+        self._sums.zero_()
+        record = {
+            "event": "train", "update": step.update, "epoch": round(step.epoch_fraction, 4), "loss": nll / pieces,
+            "accuracy": correct / pieces, "learning_rate": self.optimizer.param_groups[0]["lr"],
+            "gradient_norm": float(self.gradient_norm), "seconds": round(self.progress.seconds, 3),
+            "tokens_per_second": round(meter.speed(self.progress)),
+        }  # fmt: skip
+        self.log.write(record)
+        meter.show(record)
+
+    def _validate(self) -> bool:
+        """Measure on the validation set; note whether it is the best so far."""
+        started = time.perf_counter()
+        loss, accuracy = self.validation.loss(self.model)
+        score = self.validation.bleu(self.model) if self.config.validation_bleu else None
+        progress = self.progress
+        progress.seconds += time.perf_counter() - started
+        progress.valid_loss, progress.valid_bleu = loss, score
+        value = -loss if self.config.monitor == "loss" else score
+        assert value is not None
+        better = progress.best is None or value > progress.best
+        progress.best, progress.since_best = (
+            (value, 0) if better else (progress.best, progress.since_best + 1)
+        )
+        record = {
+            "event": "valid", "update": progress.update, "epoch": round(progress.epoch_fraction, 4), "loss": loss,
+            "accuracy": accuracy, "bleu": score, "seconds": round(progress.seconds, 3), "best": better,
+        }  # fmt: skip
+        self.log.write(record)
+        say(_line(record))
+        return better
+
+    def _checkpoint(self, regular: bool) -> float:
+        """Save all there is to resume from; gives the training time saved."""
+        self.progress.regular = regular
+        self.progress.sums = self._sums.tolist()
+        saved = self.checkpoints.save(self.progress, self.model, self.optimizer)
+        self.checkpoints.prune(self.config.keep_last, self.config.keep_best, self.config.monitor)
+        self.log.write(
+            {"event": "checkpoint", "update": self.progress.update, "name": saved.name, "regular": regular}
+        )
+        return self.progress.seconds
+
+    def _due(self, interval: str, step: Step) -> bool:
+        number, unit = amount(interval)
+        return (
+            step.update % number == 0 if unit == "updates" else step.batch == 0 and step.epoch % number == 0
+        )
+
+    def _out_of_patience(self) -> bool:
+        return self.config.patience is not None and self.progress.since_best >= self.config.patience
+
+    def _stop_if_told(self, loss: Tensor) -> None:
+        if self._signal:
+            raise Interrupted(
+                f"stopped by {signal.Signals(self._signal).name} at update {self.progress.update}"
+            )
+        if self.progress.update % RECORD_EVERY == 0 and not math.isfinite(float(loss)):
+            where = f"{self.state} at update {self.progress.update}"
+            raise DataError(f"{where}: the loss is {float(loss)}; lower schedule.peak, or set clip: 1.0")
+
+    def told_to_stop(self, number: int, _: FrameType | None) -> None:
+        """Signal handler: finish the update, save, stop."""
+        self._signal = number
+
+    def summary(self, stopped: str) -> dict[str, Any]:
+        """What a finished training reports."""
+        progress, found = self.progress, self.checkpoints.all()
+        points = [(path.name, self.checkpoints.progress(path)) for path in found]
+        return {
+            "parameters": sum(p.numel() for p in self.model.parameters()), "updates": progress.update,
+            "epochs": progress.epoch_fraction, "seconds": round(progress.seconds, 1), "pieces": progress.pieces,
+            "tokens_per_second": round(progress.pieces / max(progress.seconds, 1e-9)), "stopped": stopped,
+            "too_long": self.data.too_long, "device": self.device.type, "hardware": runtime.hardware(self.device),
+            "code_version": runtime.code_version(), "versions": runtime.versions(),
+            "checkpoints": [
+                {"name": name, "update": p.update, "epoch": p.epoch_fraction, "regular": p.regular,
+                 "valid_loss": p.valid_loss, "valid_bleu": p.valid_bleu} for name, p in points
+            ],
+        }  # fmt: skip
+
+
+class Log:
+    """``log.jsonl``: one record a line; what a resumed training will do again is cut off first."""
+
+    def __init__(self, path: Path, progress: Progress) -> None:
+        self.path = path
+        kept = [line for line in read_lines(path) if _before(line, progress.update)] if path.is_file() else []
+        write_text(path, "".join(f"{line}\n" for line in kept))
+        self.write({"event": "start", "update": progress.update, "time": time.time(), "process": os.getpid()})
+
+    def write(self, record: dict[str, Any]) -> None:
+        """Append a record; a reader sees whole lines."""
+        with self.path.open("a", encoding="utf-8") as stream:
+            stream.write(json.dumps(record) + "\n")
+
+
+def _before(line: str, update: int) -> bool:
+    try:
+        return bool(json.loads(line)["update"] <= update)
+    except ValueError:  # the last line of a process killed while writing
+        return False
+
+
+class Meter:
+    """Progress for people: a bar on a terminal, plain lines with the time to go in a log."""
+
+    def __init__(self, total: int, done: int) -> None:
+        self.total, self.first = total, done
+        self._bar = tqdm(
+            total=total, initial=done, unit="update", disable=not sys.stderr.isatty(), dynamic_ncols=True
+        )
+        self._last: tuple[float, int] | None = None
+
+    def __enter__(self) -> "Meter":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.close()
+
+    def speed(self, progress: Progress) -> float:
+        """Target pieces a second since the last call."""
+        seconds, pieces = self._last or (0.0, 0)
+        self._last = progress.seconds, progress.pieces
+        return (progress.pieces - pieces) / max(progress.seconds - seconds, 1e-9)
+
+    def show(self, record: dict[str, Any]) -> None:
+        """Show a training record."""
+        done = record["update"]
+        if not self._bar.disable:
+            self._bar.update(done - self._bar.n)
+            self._bar.set_postfix(loss=f"{record['loss']:.3f}", tokens_s=record["tokens_per_second"])
+        elif done % (4 * RECORD_EVERY) == 0 or done == self.total:
+            left = int(record["seconds"] / done * (self.total - done))
+            say(f"{_line(record)}  {done}/{self.total}  {left // 60}:{left % 60:02d} to go")
+
+
+def _line(record: dict[str, Any]) -> str:
+    parts = [f"{record['event']:5}", f"update {record['update']:6}", f"epoch {record['epoch']:6.2f}"]
+    parts += [f"loss {record['loss']:.4f}", f"accuracy {100 * record['accuracy']:.1f} %"]
+    if record.get("bleu") is not None:
+        parts.append(f"BLEU {record['bleu']:.2f}")
+    if "learning_rate" in record:
+        parts += [f"rate {record['learning_rate']:.2e}", f"{record['tokens_per_second']:,} tokens/s"]
+    return "  ".join(parts)
+
+
+def say(text: str) -> None:
+    """One line for people, that leaves a progress bar whole."""
+    tqdm.write(text, file=sys.stderr)
+
+
+class _signals:
+    """While training, SIGTERM and SIGINT ask the trainer to stop after the update under way."""
+
+    def __init__(self, trainer: Trainer) -> None:
+        self._trainer = trainer
+
+    def __enter__(self) -> None:
+        self._old = {n: signal.signal(n, self._trainer.told_to_stop) for n in (signal.SIGTERM, signal.SIGINT)}
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._old.items():
+            signal.signal(number, handler)
+
+
+def _mix(seed: int, update: int) -> int:
+    """A generator seed from (seed, update), well apart for neighbours."""
+    return int(digest([seed, "dropout", update]), 16)

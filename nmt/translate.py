@@ -1,0 +1,159 @@
+"""A model directory and text in, text out: the library, the command line and the pipeline use the same."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from nmt import runtime
+from nmt.checkpoint import load_weights, read_tensors
+from nmt.config import Cleaning, Decoding
+from nmt.config import Transformer as ModelConfig
+from nmt.data import cut
+from nmt.errors import DataError
+from nmt.files import atomic_path, read_json, read_lines, sha256, write_json
+from nmt.models.transformer import Transformer
+from nmt.search import Hypothesis, search
+from nmt.subwords import Vocabulary
+
+
+@dataclass(frozen=True)
+class Translation:
+    """One translation of a sentence."""
+
+    text: str  # tokenised, as the model wrote it
+    score: float  # log p / length^penalty
+    pieces: list[str]
+
+
+class Translator:
+    """A trained model, ready to translate."""
+
+    def __init__(self, folder: Path, device: torch.device) -> None:
+        config = read_json(folder / "config.json")
+        recipe = read_json(folder / "cleaning.json")
+        self.languages: list[str] = recipe["languages"].split("-")
+        self.cleaning = Cleaning(**recipe["cleaning"])
+        self.source, self.target = (Vocabulary(folder / f"{side}.model") for side in ("source", "target"))
+        vocabulary = config["vocabulary"]
+        model = Transformer(
+            ModelConfig(**config["model"]), vocabulary["source"], vocabulary["target"], self.source.ids.pad
+        )
+        load_weights(model, read_tensors(folder / "weights.safetensors"), folder)
+        self.model, self.device = model.to(device).eval(), device
+
+    @classmethod
+    def load(cls, folder: Path, device: str = "auto", threads: int | None = None) -> "Translator":
+        """Load a model directory.
+
+        Raises:
+            ConfigError: a GPU was asked for and there is none.
+            DataError: a file of the directory is missing or damaged.
+        """
+        if not folder.is_dir():
+            raise DataError(f"{folder}: no such model directory; expected a folder that `nmt average` wrote")
+        return cls(folder, runtime.prepare(device, threads))
+
+    def translate(self, lines: Sequence[str], decoding: Decoding | None = None) -> list[str]:
+        """Raw text to raw text: clean, encode, search, decode, detokenise; the best translation of each line."""
+        from nmt.text.clean import Cleaner
+        from nmt.text.tokenize import detokenize
+
+        clean = Cleaner(self.cleaning, self.languages[0])
+        found = self.translate_clean([clean(line) for line in lines], decoding or Decoding())
+        best = [translations[0].text for translations in found]
+        return (
+            [detokenize(text, self.languages[1]) for text in best]
+            if self.cleaning.tokenize == "moses"
+            else best
+        )
+
+    def translate_clean(
+        self, lines: Sequence[str], decoding: Decoding, progress: Callable[[int], Any] = lambda _: None
+    ) -> list[list[Translation]]:
+        """Translate cleaned text.
+
+        Args:
+            lines: cleaned sentences, tokenised as the model's training text was.
+            decoding: how to search.
+            progress: called with the number of sentences done since its last call.
+
+        Returns:
+            For each line, in input order, its n best translations; for an empty line one empty translation.
+        """
+        encoded = [row[: self.model.longest - 2] for row in self.source.encode(lines)]
+        results = [[Translation("", 0.0, [])] for _ in lines]
+        for indices in self._batches(encoded, decoding.batch):
+            batch = self._pad([encoded[i] for i in indices])
+            found = search(self.model, batch, decoding, self.source.ids)
+            for i, hypotheses in zip(indices, found, strict=True):
+                results[i] = self._texts(hypotheses)
+            progress(len(indices))
+        return results
+
+    def _batches(self, encoded: Sequence[Sequence[int]], size: str) -> list[list[int]]:
+        """Indices of the lines that are not empty, longest first, so that memory shows its peak at once."""
+        number, unit = size.split()
+        order = sorted((i for i, row in enumerate(encoded) if row), key=lambda i: len(encoded[i]))
+        lengths = np.array([len(encoded[i]) + 2 for i in order], np.int64)
+        batches = (
+            [part.tolist() for part in cut(np.array(order, np.int64), lengths, int(number), unit)]
+            if order
+            else []
+        )
+        return batches[::-1]
+
+    def _pad(self, rows: Sequence[Sequence[int]]) -> torch.Tensor:
+        ids = self.source.ids
+        padded = torch.full((len(rows), max(map(len, rows)) + 2), ids.pad)
+        for line, row in zip(padded, rows, strict=True):
+            line[: len(row) + 2] = torch.tensor([ids.bos, *row, ids.eos])
+        return padded.to(self.device)
+
+    def _texts(self, hypotheses: Sequence[Hypothesis]) -> list[Translation]:
+        texts = self.target.decode([h.ids for h in hypotheses])
+        return [
+            Translation(t, h.score, self.target.pieces(h.ids)) for t, h in zip(texts, hypotheses, strict=True)
+        ]
+
+
+def decode_file(
+    model: Path, source: Path, out: Path, decoding: Decoding, device: str, threads: int | None
+) -> None:
+    """Translate a cleaned file, line by line; writes ``out`` and, beside it, ``decoding.json``.
+
+    With ``nbest`` above 1 also ``nbest.tsv``: line number from 1, score, translation.
+
+    Raises:
+        ConfigError, DataError: see `Translator.load`; the source is missing or not UTF-8.
+    """
+    from tqdm import tqdm
+
+    translator = Translator.load(model, device, threads)
+    lines = list(read_lines(source))
+    started = time.perf_counter()
+    with tqdm(total=len(lines), unit="sentence", disable=None) as bar:
+        found = translator.translate_clean(lines, decoding, bar.update)
+    seconds = time.perf_counter() - started
+    if decoding.nbest > 1:
+        _write(
+            out.with_name("nbest.tsv"),
+            [f"{n}\t{t.score:.6f}\t{t.text}" for n, ts in enumerate(found, 1) for t in ts],
+        )
+    making = {
+        "decoding": decoding.model_dump(mode="json"), "seconds": round(seconds, 3), "sentences": len(lines),
+        "hardware": runtime.hardware(translator.device), "code_version": runtime.code_version(),
+        "versions": runtime.versions(), "source_sha256": sha256(source),
+        "model_sha256": sha256(model / "weights.safetensors"),
+    }  # fmt: skip
+    write_json(out.with_name("decoding.json"), making)
+    _write(out, [translations[0].text for translations in found])
+
+
+def _write(path: Path, lines: Sequence[str]) -> None:
+    with atomic_path(path) as part:
+        part.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
