@@ -38,9 +38,7 @@ def average(run: Path, encoded: Path, at: str, out: Path) -> None:
         save_file(weights, folder / "weights.safetensors")
         for side in ("source", "target"):
             shutil.copyfile(encoded / f"{side}.model", folder / f"{side}.model")
-        write_json(
-            folder / "config.json", {"model": training["config"]["model"], "vocabulary": meta["vocabulary"]}
-        )
+        write_json(folder / "config.json", {"model": training["config"]["model"], "vocabulary": meta["vocabulary"]})
         write_json(folder / "cleaning.json", {"cleaning": meta["cleaning"], "languages": meta["languages"]})
         write_json(folder / "provenance.json", _provenance(training, meta, at, chosen, run))
 
@@ -58,9 +56,7 @@ def select(run: Path, at: str, monitor: str) -> list[Path]:
     else:
         number = int(rest)
         chosen = [
-            p
-            for p in progress
-            if {"epoch": progress[p].epoch_fraction, "update": progress[p].update}[kind] == number
+            p for p in progress if {"epoch": progress[p].epoch_fraction, "update": progress[p].update}[kind] == number
         ]
     wanted = int(rest) if kind.startswith("average") else 1
     if len(chosen) < wanted:

@@ -29,9 +29,7 @@ class Progress:
     epoch_fraction: float = 0.0  # epochs and the fraction of the one under way
     seconds: float = 0.0  # of training, over all attempts
     pieces: int = 0  # target pieces trained on
-    sums: list[float] = field(
-        default_factory=lambda: [0.0, 0.0, 0.0]
-    )  # nll, correct, pieces since the last record
+    sums: list[float] = field(default_factory=lambda: [0.0, 0.0, 0.0])  # nll, correct, pieces since the last record
     best: float | None = None  # of the monitored quantity
     since_best: int = 0  # validations
     valid_loss: float | None = None
@@ -75,9 +73,7 @@ class Checkpoints:
                 load_weights(model, weights, checkpoint)
                 _unflatten(model, optimizer, state)
             except (DataError, KeyError, TypeError) as error:
-                warnings.warn(
-                    f"{error}; set aside as damaged-{checkpoint.name}, resuming from before", stacklevel=2
-                )
+                warnings.warn(f"{error}; set aside as damaged-{checkpoint.name}, resuming from before", stacklevel=2)
                 shutil.rmtree(self.folder / f"damaged-{checkpoint.name}", ignore_errors=True)
                 checkpoint.replace(self.folder / f"damaged-{checkpoint.name}")
                 continue
@@ -102,11 +98,11 @@ class Checkpoints:
 
 def best_of(progress: Mapping[Path, Progress], monitor: str) -> list[Path]:
     """Validated checkpoints, best first: the lowest validation loss, or the highest BLEU; ties go to the earlier."""
-    value = {
-        "loss": lambda p: p.valid_loss,
-        "bleu": lambda p: None if p.valid_bleu is None else -p.valid_bleu,
-    }[monitor]
-    valued = [(value(p), path) for path, p in progress.items() if value(p) is not None]
+
+    def cost(progress: Progress) -> float | None:
+        return progress.valid_loss if monitor == "loss" else progress.valid_bleu and -progress.valid_bleu
+
+    valued = [(value, path) for path, p in progress.items() if (value := cost(p)) is not None]
     return [path for _, path in sorted(valued)]
 
 
@@ -122,16 +118,12 @@ def load_weights(model: nn.Module, weights: Mapping[str, Tensor], where: Path) -
         DataError: names or shapes do not fit.
     """
     own = dict(model.named_parameters())
-    if wrong := [name for name in own.keys() ^ weights.keys()]:
-        raise DataError(
-            f"{where}: weights do not fit this model: {', '.join(sorted(wrong)[:5])} on one side only"
-        )
+    if wrong := own.keys() ^ weights.keys():
+        raise DataError(f"{where}: weights do not fit this model: {', '.join(sorted(wrong)[:5])} on one side only")
     for name, parameter in own.items():
         if parameter.shape != weights[name].shape:
             got, expected = tuple(weights[name].shape), tuple(parameter.shape)
-            raise DataError(
-                f"{where}: {name} has shape {got}, expected {expected}; was the configuration changed?"
-            )
+            raise DataError(f"{where}: {name} has shape {got}, expected {expected}; was the configuration changed?")
         parameter.data.copy_(weights[name])
 
 
@@ -146,9 +138,7 @@ def load_verified(checkpoint: Path, name: str) -> dict[str, Tensor]:
     if not path.is_file():
         raise DataError(f"{path}: no such file")
     if (got := sha256(path)) != expected:
-        raise DataError(
-            f"{path}: expected sha256 {expected[:12]}…, got {got[:12]}… ({path.stat().st_size:,} bytes)"
-        )
+        raise DataError(f"{path}: expected sha256 {expected[:12]}…, got {got[:12]}… ({path.stat().st_size:,} bytes)")
     return read_tensors(path)
 
 

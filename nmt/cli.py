@@ -16,17 +16,15 @@ from nmt.errors import ConfigError, DataError
 Model = TypeVar("Model", bound=BaseModel)
 Command = Callable[..., Any]
 PATH = click.Path(path_type=Path)
-languages_option = click.option(
-    "--languages", required=True, metavar="en-de", help="Source and target language."
-)
+languages_option = click.option("--languages", required=True, metavar="en-de", help="Source and target language.")
 config_option = click.option("--config", "settings", default="{}", help="YAML or JSON, or a file of it.")
 
 
 def device_options(command: Command) -> Command:
     """Options of the stages that compute on tensors."""
-    command = click.option(
-        "--threads", type=click.IntRange(1), help="CPU threads; PyTorch's choice if not given."
-    )(command)
+    command = click.option("--threads", type=click.IntRange(1), help="CPU threads; PyTorch's choice if not given.")(
+        command
+    )
     return click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto")(command)
 
 
@@ -42,9 +40,7 @@ class Commands(click.Group):
         except OSError as error:
             if error.filename is None and error.errno is None:
                 raise
-            _fail(
-                f"{error.filename or 'writing'}: {error.strerror}; check space, permissions and the path, then run again"
-            )
+            _fail(f"{error.filename or 'writing'}: {error.strerror}; check space, permissions and path, then run again")
 
 
 def _fail(message: str) -> None:
@@ -126,9 +122,7 @@ def encode(clean: Path, subwords: Path, out: Path, languages: str) -> None:
 @config_option
 @click.option("--seed", type=int, default=1)
 @click.option("--name", default="custom/system", metavar="TABLE/SYSTEM", help="What the run is called.")
-@click.option(
-    "--tracking", type=PATH, help="tracking.json: MLflow follows the training, from a process of its own."
-)
+@click.option("--tracking", type=PATH, help="tracking.json: MLflow follows the training, from a process of its own.")
 @device_options
 def train(
     encoded: Path,
@@ -159,17 +153,13 @@ def _follow(run: Path, tracking: Path, name: str, seed: int) -> None:
     import os
 
     command = [sys.executable, "-m", "nmt", "track", "follow", str(run), "--tracking", str(tracking)]
-    subprocess.Popen(
-        [*command, "--name", name, "--seed", str(seed), "--pid", str(os.getpid())], start_new_session=True
-    )
+    subprocess.Popen([*command, "--name", name, "--seed", str(seed), "--pid", str(os.getpid())], start_new_session=True)
 
 
 @main.command()
 @click.argument("run", type=PATH)
 @click.argument("model", type=PATH)
-@click.option(
-    "--at", default="best", help="last | best | epoch 16 | update 4000 | average 10 | average best 5"
-)
+@click.option("--at", default="best", help="last | best | epoch 16 | update 4000 | average 10 | average best 5")
 @click.option("--encoded", type=PATH, required=True, help="The corpus trained on.")
 def average(run: Path, model: Path, at: str, encoded: Path) -> None:
     """Make the directory MODEL of the checkpoints of RUN that --at selects, averaged if several."""
@@ -200,9 +190,7 @@ def decode(model: Path, source: Path, out: Path, settings: str, device: str, thr
 @click.option("--model", type=PATH, required=True)
 @click.option("--out", type=PATH, required=True, help="Folder of scores.json and the texts scored.")
 @languages_option
-def score(
-    hypotheses: Path, clean: Path, raw: Path, test: str, model: Path, out: Path, languages: str
-) -> None:
+def score(hypotheses: Path, clean: Path, raw: Path, test: str, model: Path, out: Path, languages: str) -> None:
     """Score HYPOTHESES by BLEU, chrF and TER, tokenised and detokenised."""
     from nmt.scoring.score import score as score_hypotheses
 
@@ -263,9 +251,7 @@ def track_follow(run: Path, tracking: Path, name: str, seed: int, pid: int) -> N
 @click.option("--name", required=True, metavar="TABLE/SYSTEM")
 @click.option("--seed", type=int, required=True)
 @click.option("--out", type=PATH, required=True, help="Written last: what was published where.")
-def track_publish(
-    run: Path, scores: tuple[Path, ...], tracking: Path, name: str, seed: int, out: Path
-) -> None:
+def track_publish(run: Path, scores: tuple[Path, ...], tracking: Path, name: str, seed: int, out: Path) -> None:
     """Make a finished run complete in MLflow, without doubles; SCORES are its score folders."""
     from nmt.files import write_json
     from nmt.tracking import publish
@@ -283,9 +269,7 @@ def report(table: Path, settings: str) -> None:
     from nmt.report import report as write_report
 
     workflow = settings_of(config.Workflow, settings)
-    write_report(
-        table.stem, config.load_table(table), Layout(workflow.results, workflow.limit), workflow.seeds
-    )
+    write_report(table.stem, config.load_table(table), Layout(workflow.results, workflow.limit), workflow.seeds)
 
 
 @main.command()

@@ -4,7 +4,7 @@ import difflib
 import hashlib
 import json
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, TypeVar, get_args
+from typing import Annotated, Any, Literal, Self, TypeVar, cast, get_args
 
 import yaml
 from pydantic import (
@@ -22,9 +22,7 @@ from nmt.errors import ConfigError
 Model = TypeVar("Model", bound=BaseModel)
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", description="letters, digits, _ . -")]
 Language = Annotated[str, Field(pattern=r"^[a-z]{2,3}$", description="ISO 639 code")]
-BatchSize = Annotated[
-    str, Field(pattern=r"^[1-9]\d* (sentences|tokens)$", description="64 sentences | 4096 tokens")
-]
+BatchSize = Annotated[str, Field(pattern=r"^[1-9]\d* (sentences|tokens)$", description="64 sentences | 4096 tokens")]
 Interval = Annotated[str, Field(pattern=r"^[1-9]\d* (epochs|updates)$", description="4 epochs | 500 updates")]
 Selection = Annotated[
     str,
@@ -59,9 +57,7 @@ class Cleaning(Strict):
         "any", description="latin: keep Latin letters, digits and punctuation, drop every other character"
     )
     max_words: Positive = Field(100, description="training pairs with a longer side are dropped")
-    max_ratio: float = Field(
-        9.0, ge=1, description="training pairs with a larger ratio of lengths are dropped"
-    )
+    max_ratio: float = Field(9.0, ge=1, description="training pairs with a larger ratio of lengths are dropped")
     deduplicate: bool = Field(False, description="drop exact repetitions of a training pair")
 
 
@@ -159,18 +155,14 @@ class Training(Strict):
     batch: BatchSize = Field("4096 tokens", description="tokens: sentences times the longest of either side")
     accumulate: Positive = Field(1, description="batches per update")
     epochs: Positive | None = None
-    updates: Positive | None = Field(
-        None, description="stop after whichever of epochs and updates comes first"
-    )
+    updates: Positive | None = Field(None, description="stop after whichever of epochs and updates comes first")
     optimizer: Optimizer = Optimizer()
     schedule: Schedule = Schedule()
     label_smoothing: Probability = 0.0
     clip: float | None = Field(None, gt=0, description="largest norm of the gradient")
     checkpoint_every: Interval = "1 epochs"
     validate_every: Interval = "1 epochs"
-    validation_bleu: bool = Field(
-        True, description="greedily translate the validation set at each validation"
-    )
+    validation_bleu: bool = Field(True, description="greedily translate the validation set at each validation")
     monitor: Literal["loss", "bleu"] = Field("loss", description="what best means, on the validation set")
     patience: Positive | None = Field(None, description="stop after so many validations without a better one")
     keep_last: Positive | None = Field(None, description="checkpoints kept; all when not given")
@@ -216,9 +208,7 @@ class System(Strict):
     """One trained configuration: data, subwords, model and training."""
 
     corpus: Name
-    languages: Annotated[
-        str, Field(pattern=r"^[a-z]{2,3}-[a-z]{2,3}$", description="source-target, e.g. en-de")
-    ]
+    languages: Annotated[str, Field(pattern=r"^[a-z]{2,3}-[a-z]{2,3}$", description="source-target, e.g. en-de")]
     cleaning: Cleaning = Cleaning()
     subwords: Subwords = Subwords()
     model: Transformer = Transformer()
@@ -258,12 +248,10 @@ class Table(Strict):
     """One published table (or demonstration), as systems and rows."""
 
     caption: str
-    tests: list[Name] = Field(
-        min_length=1, description="test sets; rows use the first unless they name another"
-    )
+    tests: list[Name] = Field(min_length=1, description="test sets; rows use the first unless they name another")
     systems: dict[Name, System]
     rows: list[Row] = Field(min_length=1)
-    figures: list[Figure] = Field(default_factory=lambda: ["loss", "accuracy", "bleu", "learning-rate"])
+    figures: list[Figure] = ["loss", "accuracy", "bleu", "learning-rate"]
     samples: int = Field(10, ge=0, description="sample translations shown")
 
     @model_validator(mode="after")
@@ -274,9 +262,7 @@ class Table(Strict):
                     f"row '{row.label}' names system '{row.system}'; expected one of {', '.join(self.systems)}"
                 )
             if row.test is not None and row.test not in self.tests:
-                raise ValueError(
-                    f"row '{row.label}' names test '{row.test}'; expected one of {', '.join(self.tests)}"
-                )
+                raise ValueError(f"row '{row.label}' names test '{row.test}'; expected one of {', '.join(self.tests)}")
         return self
 
 
@@ -304,9 +290,7 @@ class CustomCorpus(Strict):
 class Tracking(Strict):
     """Where MLflow keeps runs."""
 
-    uri: str | None = Field(
-        None, description="a server; else MLFLOW_TRACKING_URI, else sqlite below results/"
-    )
+    uri: str | None = Field(None, description="a server; else MLFLOW_TRACKING_URI, else sqlite below results/")
     live: bool = Field(True, description="follow trainings while they run")
 
 
@@ -316,9 +300,7 @@ class Workflow(Strict):
     tables: list[Name] = Field(min_length=1)
     seeds: list[int] = Field([1], min_length=1)
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    mirror: Path | None = Field(
-        None, description="folder laid out as MANIFEST.tsv says; else NMT_MIRROR, else URLs"
-    )
+    mirror: Path | None = Field(None, description="folder laid out as MANIFEST.tsv says; else NMT_MIRROR, else URLs")
     limit: Positive | None = Field(None, description="cut every split to its first lines, for a quick trial")
     results: Path = Path("results")
     tracking: Tracking = Tracking()
@@ -389,9 +371,7 @@ def read_config(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise ConfigError(
-            f"{path}: expected UTF-8, got a bad byte at offset {error.start}; save it as UTF-8"
-        ) from None
+        raise ConfigError(f"{path}: expected UTF-8, got a bad byte at offset {error.start}; save it as UTF-8") from None
     except OSError:
         here = sorted(p.stem for p in path.parent.glob("*.yaml")) if path.parent.is_dir() else []
         near = _nearest(path.stem, here)
@@ -468,10 +448,11 @@ def _description_at(model: type[BaseModel], path: list[Any]) -> str | None:
     field = _fields_at(model, path[:-1]).get(parts[-1]) if parts else None
     if field is None:
         return "letters, digits, _ . -"
-    for metadata in [field, *field.metadata]:
+    for metadata in (field, *field.metadata):
         if getattr(metadata, "description", None) and getattr(metadata, "pattern", None):
             return str(metadata.description)
-    return {"batch": "a number and sentences or tokens, e.g. 64 sentences"}.get(parts[-1], field.description)
+    example = {"batch": "a number and sentences or tokens, e.g. 64 sentences"}
+    return example.get(parts[-1]) or cast("str | None", field.description)
 
 
 def _line_of(path: list[Any], text: str) -> int:

@@ -85,9 +85,7 @@ def splits(name: str, languages: str, custom: CustomCorpus | None = None) -> lis
     found = [split for split, known in sides.items() if set(pair) <= set(known)]
     for split in ("train", "valid"):
         if split not in found:
-            raise ConfigError(
-                f"corpus '{name}' has no {split} text for {languages}; add it, or choose another pair"
-            )
+            raise ConfigError(f"corpus '{name}' has no {split} text for {languages}; add it, or choose another pair")
     return found
 
 
@@ -127,9 +125,7 @@ def fetch(
             write_corpus(part, languages, limit)
             origins = {split: dict.fromkeys(languages.split("-"), "built in") for split in found}
         else:
-            source = (
-                partial(_custom_source, name, custom) if custom else partial(_declared_source, name, mirror)
-            )
+            source = partial(_custom_source, name, custom) if custom else partial(_declared_source, name, mirror)
             origins = {split: _copy(source, split, languages, part, limit) for split in found}
         write_json(part / "corpus.json", _describe(name, languages, part, origins, custom))
 
@@ -146,13 +142,9 @@ def _available(name: str, custom: CustomCorpus | None) -> dict[str, Sequence[str
     """The languages of each split."""
     if custom is not None:
         if name in names():
-            raise ConfigError(
-                f"corpora.{name}: this is the name of a corpus that comes with nmt; choose another"
-            )
+            raise ConfigError(f"corpora.{name}: this is the name of a corpus that comes with nmt; choose another")
         if clash := {"train", "valid"} & set(custom.tests):
-            raise ConfigError(
-                f"corpora.{name}.tests.{clash.pop()}: not a name for a test set; choose another"
-            )
+            raise ConfigError(f"corpora.{name}.tests.{clash.pop()}: not a name for a test set; choose another")
         return {split: list(files) for split, files in _custom_files(custom).items()}
     if name == SCENES:
         return dict(_SCENES_SPLITS)
@@ -206,9 +198,7 @@ def _custom_source(name: str, custom: CustomCorpus, split: str, language: str) -
     path = _custom_files(custom)[split][language].expanduser()
     if not path.is_file():
         key = split if split in ("train", "valid") else f"tests.{split}"
-        raise ConfigError(
-            f"corpora.{name}.{key}.{language}: {path}: no such file; paths start at {Path.cwd()}"
-        )
+        raise ConfigError(f"corpora.{name}.{key}.{language}: {path}: no such file; paths start at {Path.cwd()}")
     return _Source(path, str(path))
 
 
@@ -220,9 +210,7 @@ def _declared_source(name: str, mirror: Path | None, split: str, language: str) 
     if not folder:
         return _Source(_download(url, place, files.sha256[language]), url)
     if not Path(folder).is_dir():
-        raise ConfigError(
-            f"mirror: {folder}: no such folder; mend mirror: or NMT_MIRROR, or unset both to download"
-        )
+        raise ConfigError(f"mirror: {folder}: no such folder; mend mirror: or NMT_MIRROR, or unset both to download")
     return _Source(_mirrored(Path(folder, place), url, files.sha256[language]), url)
 
 
@@ -241,9 +229,7 @@ def _download(url: str, name: str, expected: str) -> Path:
     import requests
 
     cache = Path(pooch.os_cache("nmt"))
-    keeper = pooch.create(
-        cache, "", registry={name: f"sha256:{expected}"}, urls={name: url}, retry_if_failed=RETRIES
-    )
+    keeper = pooch.create(cache, "", registry={name: f"sha256:{expected}"}, urls={name: url}, retry_if_failed=RETRIES)
     remedy = f"or put {name} into a folder and name that folder in mirror: or NMT_MIRROR"
     try:
         return Path(keeper.fetch(name, progressbar=sys.stderr.isatty()))
@@ -282,9 +268,7 @@ def _text_lines(path: Path, scratch: Path) -> Iterator[str]:
                 shutil.copyfileobj(packed, unpacked)
             yield from read_lines(plain)
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-            raise DataError(
-                f"{path}: expected gzip, got a damaged file ({error}); make or fetch it again"
-            ) from None
+            raise DataError(f"{path}: expected gzip, got a damaged file ({error}); make or fetch it again") from None
         except DataError as error:  # names the file that the user knows, not the unpacked one
             raise DataError(str(error).replace(str(plain), str(path))) from None
 
@@ -298,13 +282,7 @@ def _describe(
         path = folder / f"{split}.{language}"
         return {"lines": sum(1 for _ in read_lines(path)), "sha256": sha256(path), "url": url}
 
-    licence = (
-        custom.licence
-        if custom
-        else declared()[name].licence
-        if name in declared()
-        else "none: generated text"
-    )
+    licence = custom.licence if custom else declared()[name].licence if name in declared() else "none: generated text"
     return {
         "corpus": name,
         "languages": languages,

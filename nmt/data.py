@@ -57,9 +57,7 @@ def _check_aligned(files: Sequence[Path], counts: Sequence[int]) -> None:
         pairs = " and ".join(f"{file} has {count:,} lines" for file, count in zip(files, counts, strict=True))
         raise DataError(f"{pairs}; expected as many on both sides: line n translates line n")
     if not counts[0]:
-        raise DataError(
-            f"{files[0]} and {files[1]}: expected sentences, got empty files; look at cleaning's report"
-        )
+        raise DataError(f"{files[0]} and {files[1]}: expected sentences, got empty files; look at cleaning's report")
 
 
 def _encode_file(text: Path, vocabulary: Vocabulary, out: Path, chunk: int = 10_000) -> tuple[int, int]:
@@ -91,9 +89,7 @@ class Batch:
 
     def to(self, device: torch.device) -> "Batch":
         """The same batch on a device."""
-        return Batch(
-            self.source.to(device, non_blocking=True), self.target.to(device, non_blocking=True), self.pieces
-        )
+        return Batch(self.source.to(device, non_blocking=True), self.target.to(device, non_blocking=True), self.pieces)
 
 
 class Side:
@@ -105,9 +101,7 @@ class Side:
             self._ids = np.load(prefix.with_name(prefix.name + ".npy"), mmap_mode="r")
             self._offsets = np.load(prefix.with_name(prefix.name + ".offsets.npy"))
         except (OSError, ValueError) as error:
-            raise DataError(
-                f"{prefix}.npy: expected encoded text, got: {error}; run `nmt encode` again"
-            ) from None
+            raise DataError(f"{prefix}.npy: expected encoded text, got: {error}; run `nmt encode` again") from None
         self.lengths: Indices = np.diff(self._offsets) + 2  # BOS and EOS
 
     def pad(self, indices: Indices) -> Tensor:

@@ -19,7 +19,7 @@ def read_lines(path: Path) -> Iterator[str]:
     Raises:
         DataError: the file is missing, or a line is not UTF-8 (names file and line).
     """
-    if not path.is_file():
+    if not path.exists() or path.is_dir():
         raise DataError(f"{path}: no such file; check the path, or run the stage that writes it")
     with path.open("rb") as stream:
         for number, raw in enumerate(stream, 1):

@@ -48,9 +48,7 @@ class Ensemble:
     def step(self, state: list[Any], last: Tensor) -> tuple[Tensor, list[Any]]:
         """Log of the mean probability (R, V), and the members' new states."""
         steps = [decoder.step(part, last) for decoder, part in zip(self.decoders, state, strict=True)]
-        mean = (
-            torch.stack([log_probs for log_probs, _ in steps]).logsumexp(0) - torch.tensor(len(steps)).log()
-        )
+        mean = torch.stack([log_probs for log_probs, _ in steps]).logsumexp(0) - torch.tensor(len(steps)).log()
         return mean, [part for _, part in steps]
 
     def reorder(self, state: list[Any], rows: Tensor) -> list[Any]:
@@ -76,9 +74,9 @@ def search(decoder: Decoder, source: Tensor, config: Decoding, ids: SpecialIds) 
     """Translate a batch.
 
     Keeps, for each sentence, the ``beam`` best unfinished prefixes; a prefix extended by EOS while among the
-    sentence's best ``beam`` candidates is finished. A sentence is done when no unfinished prefix can beat its worst of
-    ``beam`` finished hypotheses, or at the length limit, where EOS is forced. Length counts EOS (as Wu and others
-    2016 with a plain power).
+    sentence's best ``beam`` candidates is finished. A sentence is done once ``beam`` hypotheses are finished
+    and its best unfinished prefix, scored as if it ended here, is below its ``nbest`` best of them: counting alone would
+    stop at early, improbable endings of a sure model. At the length limit EOS is forced. Length counts EOS.
 
     Args:
         decoder: a model or an `Ensemble`.
@@ -103,9 +101,7 @@ class _Beams:
         limits = lengths * config.length_factor + config.length_extra
         self.limits = limits.clamp(max=decoder.longest - 2).long()  # pieces of output, EOS apart
         self.live = torch.arange(sentences, device=self.device)  # which sentence each live one is
-        self.scores = torch.zeros(
-            sentences, 1, device=self.device
-        )  # (B, k) log-probabilities of the prefixes
+        self.scores = torch.zeros(sentences, 1, device=self.device)  # (B, k) log-probabilities of the prefixes
         self.prefixes = torch.full((sentences, 1), ids.bos, device=self.device)  # (R, t), BOS first
         self.finished: list[list[Hypothesis]] = [[] for _ in range(sentences)]
 
@@ -119,15 +115,14 @@ class _Beams:
     def _extend(self) -> None:
         """One more piece for every live row."""
         log_probs, self.state = self.decoder.step(self.state, self.prefixes[:, -1])
-        sentences, width = self.scores.shape
-        length = self.prefixes.shape[1]  # of the candidates, EOS counted: BOS is not
+        length, width = self.prefixes.shape[1], self.scores.shape[1]  # of the candidates: EOS counts, BOS does not
         log_probs[:, [self.ids.pad, self.ids.bos]] = -torch.inf
         self._force_end(log_probs, length, width)
         values, pieces, rows = self._candidates(log_probs)  # each (B, 2k)
         ends = pieces == self.ids.eos
         self._collect(values, rows, ends, length)
         # Of 2k candidates at most k end (one a row), so k others remain to go on.
-        going = values.masked_fill(ends, -torch.inf).topk(self.config.beam)
+        going = values.masked_fill(ends, -torch.inf).topk(min(self.config.beam, values.shape[1]))
         chosen = rows.gather(1, going.indices)
         on = self._not_done(going.values, length)
         self._advance(on, going.values, chosen, pieces.gather(1, going.indices))
@@ -141,7 +136,7 @@ class _Beams:
             log_probs[full, self.ids.eos] = end
 
     def _candidates(self, log_probs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The 2k best extensions of each sentence: scores, pieces and the rows they extend, each (B, 2k), best first."""
+        """The 2k best extensions of each sentence: scores, pieces, rows they extend; each (B, 2k), best first."""
         sentences, width = self.scores.shape
         each = min(2 * self.config.beam, log_probs.shape[1])
         values, pieces = log_probs.topk(each)  # (R, 2k)
@@ -160,16 +155,12 @@ class _Beams:
             self.finished[int(self.live[sentence])].append(Hypothesis(prefix, score, log_probability))
 
     def _not_done(self, going: Tensor, length: int) -> Tensor:
-        """Indices of the live sentences that can still find something better; (B',)."""
-        beam, penalty = self.config.beam, self.config.length_penalty
-        reachable = (
-            self.limits.clamp(min=length) + 1 if penalty > 0 else torch.full_like(self.limits, length + 1)
-        )
-        bound = (going[:, 0] / reachable**penalty).tolist()  # the best that the best prefix can become
-        on = []
-        for sentence, (original, best_possible) in enumerate(zip(self.live.tolist(), bound, strict=True)):
-            found = sorted((h.score for h in self.finished[original]), reverse=True)[:beam]
-            if best_possible > -torch.inf and (len(found) < beam or found[-1] < best_possible):
+        """Indices of the live sentences that go on; (B',). ``going`` (B, k) scores their prefixes, best first."""
+        beam, penalty, on = self.config.beam, self.config.length_penalty, []
+        for sentence, (original, prefix) in enumerate(zip(self.live.tolist(), going[:, 0].tolist(), strict=True)):
+            found = sorted((h.score for h in self.finished[original]), reverse=True)
+            hopeless = len(found) >= beam and prefix / length**penalty <= found[self.config.nbest - 1]
+            if prefix > -torch.inf and not hopeless:
                 on.append(sentence)
         return torch.tensor(on, dtype=torch.long, device=self.device)
 

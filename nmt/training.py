@@ -15,7 +15,6 @@ from typing import Any
 
 import torch
 from pydantic import Field
-from torch import Tensor
 from tqdm import tqdm
 
 from nmt import optim, runtime
@@ -44,9 +43,7 @@ class Interrupted(Exception):
     """SIGTERM or SIGINT came; the training's state is saved."""
 
 
-def train(
-    encoded: Path, run: Path, config: Experiment, seed: int, device: str, threads: int | None, name: str
-) -> None:
+def train(encoded: Path, run: Path, config: Experiment, seed: int, device: str, threads: int | None, name: str) -> None:
     """Train to the end, resuming whatever state ``run/state`` holds of the same training.
 
     Writes ``run/log.jsonl`` and then, last, ``run/training.json``. Randomness is a function of (seed, update), so an
@@ -103,16 +100,14 @@ class Step:
 class Trainer:
     """One training: model, data, optimiser and progress."""
 
-    def __init__(
-        self, encoded: Path, state: Path, config: Experiment, seed: int, device: torch.device
-    ) -> None:
+    def __init__(self, encoded: Path, state: Path, config: Experiment, seed: int, device: torch.device) -> None:
         self.config, self.seed, self.device, self.state = config.training, seed, device, state
         meta = read_json(encoded / "meta.json")
         torch.manual_seed(seed)
         vocabulary = meta["vocabulary"]
-        self.model = Transformer(
-            config.model, vocabulary["source"], vocabulary["target"], meta["ids"]["pad"]
-        ).to(device)
+        self.model = Transformer(config.model, vocabulary["source"], vocabulary["target"], meta["ids"]["pad"]).to(
+            device
+        )
         self.optimizer = optim.make(self.model, self.config.optimizer)
         self.data = Parallel(encoded, "train", self.model.longest)
         self.validation = Validation(encoded, device, self.model.longest)
@@ -139,7 +134,7 @@ class Trainer:
         with _signals(self), Meter(self.total, self.progress.update) as meter:
             for step in self._steps():
                 started = time.perf_counter()
-                loss = self._update(step)
+                self._update(step)
                 self.progress.seconds += time.perf_counter() - started
                 if step.update % RECORD_EVERY == 0 or step.update == self.total:
                     self._record(step, meter)
@@ -147,7 +142,7 @@ class Trainer:
                     saved = saved_at
                 if self._out_of_patience():
                     return "patience"
-                self._stop_if_told(loss)
+                self._stop_if_told()
         return "epochs" if self.progress.update != self.config.updates else "updates"
 
     def _milestones(self, step: Step, saved: float) -> float | None:
@@ -160,16 +155,23 @@ class Trainer:
         rescue = self._signal is not None or self.progress.seconds - saved > RESCUE_SECONDS
         return self._checkpoint(regular) if regular or better or rescue else None
 
+    def _refuse_nan(self) -> None:
+        """Stop before a loss or gradient that is no number is validated, recorded or saved."""
+        nll, norm = float(self._sums[0]), float(self.gradient_norm)
+        if not (math.isfinite(nll) and math.isfinite(norm)):
+            where = f"{self.state} at update {self.progress.update}"
+            raise DataError(
+                f"{where}: expected finite loss and gradients, got {nll} and {norm}; "
+                "lower schedule.peak, raise warmup or set clip: 1.0, then run again"
+            )
+
     def _steps(self) -> Iterator[Step]:
         """The updates still to make, from where the progress stands."""
         update, epoch, taken = self.progress.update, self.progress.epoch, self.progress.batch
         while update < self.total and not self._out_of_patience():
             batches = self.data.batches(self.config.batch, (self.seed, epoch))
             for start in range(taken, len(batches), self.config.accumulate):
-                group = [
-                    self.data.batch(i).to(self.device)
-                    for i in batches[start : start + self.config.accumulate]
-                ]
+                group = [self.data.batch(i).to(self.device) for i in batches[start : start + self.config.accumulate]]
                 update, taken = update + 1, start + len(group)
                 ended = taken == len(batches)
                 fraction = epoch + taken / len(batches)
@@ -178,25 +180,21 @@ class Trainer:
                     return
             epoch, taken = epoch + 1, 0
 
-    def _update(self, step: Step) -> Tensor:
-        """Forward, backward and one step of the optimiser; gives the loss, on the device."""
+    def _update(self, step: Step) -> None:
+        """Forward, backward and one step of the optimiser."""
         rate = optim.learning_rate(step.update, self.config.schedule, self.model.config.width, self.total)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         torch.manual_seed(_mix(self.seed, step.update))  # dropout depends on (seed, update) alone
         pieces = sum(batch.pieces for batch in step.batches)
-        loss = torch.zeros((), device=self.device)
         for batch in step.batches:
-            loss = self._accumulate_gradients(batch, pieces)
-        self.gradient_norm = torch.nn.utils.clip_grad_norm_(
-            self.model.parameters(), self.config.clip or math.inf
-        )
+            self._accumulate_gradients(batch, pieces)
+        self.gradient_norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip or math.inf)
         self.optimizer.step()
         self.optimizer.zero_grad()
         self._advance(step, pieces)
-        return loss
 
-    def _accumulate_gradients(self, batch: Batch, pieces: int) -> Tensor:
+    def _accumulate_gradients(self, batch: Batch, pieces: int) -> None:
         """Add the gradients of a batch's loss, taken as a mean over the update's pieces."""
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.config.precision == "bf16"):
             expected = batch.target[:, 1:]
@@ -206,7 +204,6 @@ class Trainer:
             loss, nll, correct = cross_entropy(hidden, weight, expected[real], self.config.label_smoothing)
         (loss / pieces).backward()  # type: ignore[no-untyped-call]
         self._sums += torch.stack([nll.double(), correct.double(), nll.new_tensor(batch.pieces).double()])
-        return loss.detach()
 
     def _advance(self, step: Step, pieces: int) -> None:
         progress = self.progress
@@ -216,6 +213,7 @@ class Trainer:
 
     def _record(self, step: Step, meter: "Meter") -> None:
         """Log the training loss since the last record."""
+        self._refuse_nan()
         nll, correct, pieces = self._sums.tolist()
         self._sums.zero_()
         record = {
@@ -228,7 +226,8 @@ class Trainer:
         meter.show(record)
 
     def _validate(self) -> bool:
-        """Measure on the validation set; note whether it is the best so far."""
+        """Measure on the validation set; says whether it is the best so far."""
+        self._refuse_nan()
         started = time.perf_counter()
         loss, accuracy = self.validation.loss(self.model)
         score = self.validation.bleu(self.model) if self.config.validation_bleu else None
@@ -238,9 +237,7 @@ class Trainer:
         value = -loss if self.config.monitor == "loss" else score
         assert value is not None
         better = progress.best is None or value > progress.best
-        progress.best, progress.since_best = (
-            (value, 0) if better else (progress.best, progress.since_best + 1)
-        )
+        progress.best, progress.since_best = (value, 0) if better else (progress.best, progress.since_best + 1)
         record = {
             "event": "valid", "update": progress.update, "epoch": round(progress.epoch_fraction, 4), "loss": loss,
             "accuracy": accuracy, "bleu": score, "seconds": round(progress.seconds, 3), "best": better,
@@ -251,32 +248,27 @@ class Trainer:
 
     def _checkpoint(self, regular: bool) -> float:
         """Save all there is to resume from; gives the training time saved."""
+        self._refuse_nan()
         self.progress.regular = regular
         self.progress.sums = self._sums.tolist()
         saved = self.checkpoints.save(self.progress, self.model, self.optimizer)
         self.checkpoints.prune(self.config.keep_last, self.config.keep_best, self.config.monitor)
         self.log.write(
-            {"event": "checkpoint", "update": self.progress.update, "name": saved.name, "regular": regular}
-        )
+            {"event": "checkpoint", "update": self.progress.update, "epoch": self.progress.epoch_fraction,
+             "name": saved.name, "regular": regular}
+        )  # fmt: skip
         return self.progress.seconds
 
     def _due(self, interval: str, step: Step) -> bool:
         number, unit = amount(interval)
-        return (
-            step.update % number == 0 if unit == "updates" else step.batch == 0 and step.epoch % number == 0
-        )
+        return step.update % number == 0 if unit == "updates" else step.batch == 0 and step.epoch % number == 0
 
     def _out_of_patience(self) -> bool:
         return self.config.patience is not None and self.progress.since_best >= self.config.patience
 
-    def _stop_if_told(self, loss: Tensor) -> None:
+    def _stop_if_told(self) -> None:
         if self._signal:
-            raise Interrupted(
-                f"stopped by {signal.Signals(self._signal).name} at update {self.progress.update}"
-            )
-        if self.progress.update % RECORD_EVERY == 0 and not math.isfinite(float(loss)):
-            where = f"{self.state} at update {self.progress.update}"
-            raise DataError(f"{where}: the loss is {float(loss)}; lower schedule.peak, or set clip: 1.0")
+            raise Interrupted(f"stopped by {signal.Signals(self._signal).name} at update {self.progress.update}")
 
     def told_to_stop(self, number: int, _: FrameType | None) -> None:
         """Signal handler: finish the update, save, stop."""
@@ -326,9 +318,7 @@ class Meter:
 
     def __init__(self, total: int, done: int) -> None:
         self.total, self.first = total, done
-        self._bar = tqdm(
-            total=total, initial=done, unit="update", disable=not sys.stderr.isatty(), dynamic_ncols=True
-        )
+        self._bar = tqdm(total=total, initial=done, unit="update", disable=not sys.stderr.isatty(), dynamic_ncols=True)
         self._last: tuple[float, int] | None = None
 
     def __enter__(self) -> "Meter":

@@ -66,11 +66,7 @@ class Translator:
         clean = Cleaner(self.cleaning, self.languages[0])
         found = self.translate_clean([clean(line) for line in lines], decoding or Decoding())
         best = [translations[0].text for translations in found]
-        return (
-            [detokenize(text, self.languages[1]) for text in best]
-            if self.cleaning.tokenize == "moses"
-            else best
-        )
+        return [detokenize(text, self.languages[1]) for text in best] if self.cleaning.tokenize == "moses" else best
 
     def translate_clean(
         self, lines: Sequence[str], decoding: Decoding, progress: Callable[[int], Any] = lambda _: None
@@ -101,9 +97,7 @@ class Translator:
         order = sorted((i for i, row in enumerate(encoded) if row), key=lambda i: len(encoded[i]))
         lengths = np.array([len(encoded[i]) + 2 for i in order], np.int64)
         batches = (
-            [part.tolist() for part in cut(np.array(order, np.int64), lengths, int(number), unit)]
-            if order
-            else []
+            [part.tolist() for part in cut(np.array(order, np.int64), lengths, int(number), unit)] if order else []
         )
         return batches[::-1]
 
@@ -116,14 +110,10 @@ class Translator:
 
     def _texts(self, hypotheses: Sequence[Hypothesis]) -> list[Translation]:
         texts = self.target.decode([h.ids for h in hypotheses])
-        return [
-            Translation(t, h.score, self.target.pieces(h.ids)) for t, h in zip(texts, hypotheses, strict=True)
-        ]
+        return [Translation(t, h.score, self.target.pieces(h.ids)) for t, h in zip(texts, hypotheses, strict=True)]
 
 
-def decode_file(
-    model: Path, source: Path, out: Path, decoding: Decoding, device: str, threads: int | None
-) -> None:
+def decode_file(model: Path, source: Path, out: Path, decoding: Decoding, device: str, threads: int | None) -> None:
     """Translate a cleaned file, line by line; writes ``out`` and, beside it, ``decoding.json``.
 
     With ``nbest`` above 1 also ``nbest.tsv``: line number from 1, score, translation.

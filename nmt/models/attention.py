@@ -32,7 +32,7 @@ class Attention(nn.Module):
 
     def queries_keys_values(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Project x (B, T, D) to queries, keys and values, each (B, H, T, D/H)."""
-        queries, keys, values = self.project(x).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        queries, keys, values = self._split(self.project(x), 3)
         return queries, keys, values
 
     def queries(self, x: Tensor) -> Tensor:
@@ -43,13 +43,11 @@ class Attention(nn.Module):
     def keys_values(self, memory: Tensor) -> KeysValues:
         """Project an encoder's output (B, S, D) to keys and values, each (B, H, S, D/H)."""
         width = memory.shape[-1]
-        keys, values = self._split(
-            F.linear(memory, self.project.weight[width:], self.project.bias[width:]), 2
-        )
+        keys, values = self._split(F.linear(memory, self.project.weight[width:], self.project.bias[width:]), 2)
         return keys, values
 
     def _split(self, x: Tensor, parts: int) -> Tensor:
-        return x.unflatten(-1, (parts, self.heads, -1)).permute(2, 0, 3, 1, 4)  # (parts, B, H, T, D/H)
+        return x.view(*x.shape[:2], parts, self.heads, -1).permute(2, 0, 3, 1, 4)  # (parts, B, H, T, D/H)
 
     def forward(self, queries: Tensor, keys_values: KeysValues, mask: Tensor | None) -> Tensor:
         """Attend from queries (B, H, T, D/H) over keys and values (B, H, S, D/H).

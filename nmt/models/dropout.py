@@ -26,9 +26,7 @@ class Dropout(nn.Module):
         """``residual + dropout(x)`` in one pass; both of one shape."""
         if not self.training or self.p == 0:
             return residual + x
-        return (
-            residual + F.dropout(x, self.p) if x.is_cuda else torch.addcmul(residual, x, self._mask(residual))
-        )
+        return residual + F.dropout(x, self.p) if x.is_cuda else torch.addcmul(residual, x, self._mask(residual))
 
     def _mask(self, x: Tensor) -> Tensor:
         """0 or 1/(1-p) for each element of x."""

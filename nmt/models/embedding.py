@@ -41,13 +41,9 @@ class Embedding(nn.Module):
         with torch.no_grad():
             self.pieces.weight[pad].zero_()
         if config.positions == "learned":
-            self.positions = nn.Parameter(
-                torch.randn(config.max_positions, config.width) * config.width**-0.5
-            )
+            self.positions = nn.Parameter(torch.randn(config.max_positions, config.width) * config.width**-0.5)
         else:
-            self.register_buffer(
-                "positions", sinusoidal(config.max_positions, config.width), persistent=False
-            )
+            self.register_buffer("positions", sinusoidal(config.max_positions, config.width), persistent=False)
         self.dropout = Dropout(config.dropout.embedding)
 
     def forward(self, ids: Tensor, start: int = 0) -> Tensor:

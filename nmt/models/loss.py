@@ -9,9 +9,7 @@ from torch.autograd.function import once_differentiable
 CHUNK_BYTES = 4 * 2**20  # of scores at a time: about what a core's cache holds
 
 
-def cross_entropy(
-    hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float = 0.0
-) -> tuple[Tensor, ...]:
+def cross_entropy(hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float = 0.0) -> tuple[Tensor, ...]:
     """Label-smoothed cross-entropy of ``softmax(hidden @ weight.T)`` (Szegedy and others 2016, section 7).
 
     Args:
@@ -32,9 +30,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
     """Forward computes the gradients too, while each chunk of scores is still in the cache."""
 
     @staticmethod
-    def forward(
-        ctx: Any, hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float
-    ) -> tuple[Tensor, ...]:
+    def forward(ctx: Any, hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float) -> tuple[Tensor, ...]:
         compute = hidden.dtype
         if torch.is_autocast_enabled(hidden.device.type):
             compute = torch.get_autocast_dtype(hidden.device.type)
@@ -79,9 +75,7 @@ def _chunk(
     hidden_grad.copy_((exponentials @ weight).to(hidden.dtype) / total)
     weight_grad += (exponentials.t() @ (hidden / total).to(weight.dtype)).to(weight_grad.dtype)
     nll = (log_total - gold).double().sum()
-    loss = (
-        nll if mean is None else (1 - smoothing) * nll + smoothing * (log_total[:, 0] - mean).double().sum()
-    )
+    loss = nll if mean is None else (1 - smoothing) * nll + smoothing * (log_total[:, 0] - mean).double().sum()
     return torch.stack([loss, nll, (gold == top).double().sum()])
 
 

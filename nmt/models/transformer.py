@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import cast
 
 import torch
 import torch.nn.functional as F
@@ -20,7 +21,7 @@ class FeedForward(nn.Module):
         super().__init__()
         self.inner = nn.Linear(config.width, config.ffn)
         self.outer = nn.Linear(config.ffn, config.width)
-        self.activation = {"relu": F.relu, "gelu": F.gelu}[config.activation]
+        self.activation = F.relu if config.activation == "relu" else F.gelu
         self.dropout = Dropout(config.dropout.activation)
         for layer in (self.inner, self.outer):
             nn.init.xavier_uniform_(layer.weight)
@@ -57,7 +58,7 @@ class EncoderLayer(nn.Module):
         super().__init__()
         self.attention = Attention(config.width, config.heads, config.dropout.attention)
         self.feed_forward = FeedForward(config)
-        self.residuals = nn.ModuleList(Residual(config) for _ in range(2))
+        self.residuals = cast("Sequence[Residual]", nn.ModuleList(Residual(config) for _ in range(2)))
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         """x (B, S, D), additive mask (B, 1, 1, S); gives (B, S, D)."""
@@ -75,7 +76,7 @@ class DecoderLayer(nn.Module):
         self.attention = Attention(config.width, config.heads, config.dropout.attention)
         self.source_attention = Attention(config.width, config.heads, config.dropout.attention)
         self.feed_forward = FeedForward(config)
-        self.residuals = nn.ModuleList(Residual(config) for _ in range(3))
+        self.residuals = cast("Sequence[Residual]", nn.ModuleList(Residual(config) for _ in range(3)))
 
     def forward(
         self, x: Tensor, mask: Tensor | None, past: KeysValues | None, source: KeysValues, source_mask: Tensor
@@ -127,10 +128,10 @@ class Transformer(nn.Module):
         self.target_embedding = Embedding(target_vocabulary, config, pad)
         if config.tied == "all":
             self.target_embedding.pieces = self.source_embedding.pieces
-        self.encoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.layers))
-        self.decoder = nn.ModuleList(
-            DecoderLayer(config) for _ in range(config.decoder_layers or config.layers)
-        )
+        encoder = (EncoderLayer(config) for _ in range(config.layers))
+        decoder = (DecoderLayer(config) for _ in range(config.decoder_layers or config.layers))
+        self.encoder = cast("Sequence[EncoderLayer]", nn.ModuleList(encoder))
+        self.decoder = cast("Sequence[DecoderLayer]", nn.ModuleList(decoder))
         last = [nn.LayerNorm(config.width) if config.norm == "pre" else nn.Identity() for _ in range(2)]
         self.encoder_norm, self.decoder_norm = last
         self.projection = nn.Linear(config.width, target_vocabulary, bias=False)
@@ -147,9 +148,7 @@ class Transformer(nn.Module):
     def encode(self, source: Tensor) -> tuple[Tensor, Tensor]:
         """Ids (B, S), padded, to encodings (B, S, D) and the additive mask of the padding (B, 1, 1, S)."""
         x = self.source_embedding(source)
-        mask = torch.zeros_like(source, dtype=x.dtype).masked_fill_(source == self.pad, -torch.inf)[
-            :, None, None
-        ]
+        mask = torch.zeros_like(source, dtype=x.dtype).masked_fill_(source == self.pad, -torch.inf)[:, None, None]
         for layer in self.encoder:
             x = layer(x, mask)
         return self.encoder_norm(x), mask

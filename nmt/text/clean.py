@@ -133,9 +133,7 @@ def clean(raw: Path, out: Path, recipe: Cleaning, languages: str, jobs: int = 1)
         write_json(part / "report.json", report)
 
 
-def _clean_split(
-    split: str, raw: Path, out: Path, recipe: Cleaning, languages: str, run: Map
-) -> dict[str, Any]:
+def _clean_split(split: str, raw: Path, out: Path, recipe: Cleaning, languages: str, run: Map) -> dict[str, Any]:
     """Clean both sides of a split; returns its part of the report."""
     names = [f"{split}.{language}" for language in languages.split("-")]
     work = partial(_clean_chunk, recipe, languages, split == "train")
@@ -210,9 +208,7 @@ def _refuse_empty(train: dict[str, Any], raw: Path, recipe: Cleaning) -> None:
         return
     values = recipe.model_dump() | {"a side is empty": "after cleaning"}
     rules = [
-        f"{train['dropped'][rule]} by {key} ({values[key]})"
-        for rule, key in RULES.items()
-        if train["dropped"][rule]
+        f"{train['dropped'][rule]} by {key} ({values[key]})" for rule, key in RULES.items() if train["dropped"][rule]
     ]
     raise DataError(
         f"{raw}: no training pair is left of {train['read']}: {', '.join(rules) or 'the files are empty'}; "
@@ -243,9 +239,7 @@ def _workers(jobs: int) -> Iterator[Map]:
         with ProcessPoolExecutor(jobs, initializer=_end_with_parent) as pool:
             yield partial(_map_ahead, pool, 2 * jobs)
     except BrokenProcessPool:
-        raise DataError(
-            "a cleaning process was killed, likely for lack of memory; run again with fewer jobs"
-        ) from None
+        raise DataError("a cleaning process was killed, likely for lack of memory; run again with fewer jobs") from None
 
 
 def _map_ahead(

@@ -21,9 +21,7 @@ def statistics(folder: Path) -> dict[str, dict[str, dict[str, float]]]:
         if re.fullmatch(r"\.[a-z]{2,3}", path.suffix) and path.is_file():
             table.setdefault(path.stem, {})[path.suffix[1:]] = _count(path)
     if not table:
-        raise DataError(
-            f"{folder}: no text named split.language there, e.g. train.en; run nmt download first"
-        )
+        raise DataError(f"{folder}: no text named split.language there, e.g. train.en; run nmt download first")
     return table
 
 

@@ -37,9 +37,7 @@ def _punctuation_rules(language: str) -> tuple[Rules, Rules]:
     # Single quotes between spaces: '"' in Perl, and sacremoses' perl_parity corrects only one of the three.
     single = {"‘": '"', "‚": '"'}
     substitutions = MosesPunctNormalizer(language, perl_parity=True).substitutions
-    every = [
-        (re.compile(pattern), single.get(pattern, replacement)) for pattern, replacement in substitutions
-    ]
+    every = [(re.compile(pattern), single.get(pattern, replacement)) for pattern, replacement in substitutions]
     return every, [rule for rule in every if rule[0].pattern.isascii()]
 
 

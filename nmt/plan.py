@@ -1,0 +1,173 @@
+"""What a workflow makes: the checked settings and tables, and which part of them each file is made with."""
+
+import difflib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import BaseModel
+
+from nmt.config import Decoding, Row, System, Table, Workflow, load_table, read_config, validate
+from nmt.errors import ConfigError
+from nmt.files import read_json
+from nmt.layout import Layout, decoding_slug
+
+TABLES = Path("workflow/tables")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The settings of a workflow and every table it can make."""
+
+    settings: Workflow
+    tables: Mapping[str, Table]
+
+    @classmethod
+    def load(cls, settings: Mapping[str, Any], where: str, targets: Iterable[str] = ()) -> Self:
+        """Check everything that a workflow is configured by.
+
+        Args:
+            settings: what ``config.yaml`` holds, with the command line's values laid over it.
+            where: its file, for messages.
+            targets: names asked for on the command line.
+
+        Raises:
+            ConfigError: as `nmt.config.validate` and `load_table` do, or no table has a target's name.
+        """
+        checked = validate(Workflow, settings, read_config(Path(where)), where)
+        names = sorted({path.stem for path in TABLES.glob("*.yaml")} | set(checked.tables))
+        for target in targets:
+            if target.startswith("table_"):
+                _choose("no target", target, {f"table_{name}": None for name in names})
+        return cls(checked, {name: load_table(table_path(name)) for name in names})
+
+    @property
+    def layout(self) -> Layout:
+        """Where files live."""
+        return Layout(self.settings.results, self.settings.limit)
+
+    @property
+    def device(self) -> dict[str, Any]:
+        """Where tensors are computed, as a job's resources; a GPU is claimed unless the CPU is asked for."""
+        gpu = {} if self.settings.device == "cpu" else {"gpu": 1}
+        return {"device": self.settings.device} | gpu
+
+    def system(self, table: str, system: str) -> System:
+        """A system by its names; raises ConfigError with the nearest."""
+        found: Table = _choose("no table", table, self.tables)
+        chosen: System = _choose(f"{table_path(table)}: no system", system, found.systems)
+        return chosen
+
+    @cached_property
+    def _made_for(self) -> dict[str, System]:
+        systems = [system for table in self.tables.values() for system in table.systems.values()]
+        folders = (self.layout.raw, self.layout.clean, self.layout.subwords, self.layout.encoded)
+        return {str(folder(system)): system for system in systems for folder in folders}
+
+    def made_for(self, folder: str) -> System:
+        """Any system that needs this data folder: those that share it agree on how to make it."""
+        found: System = _choose("no data folder", folder, self._made_for)
+        return found
+
+    def decoding(self, slug: str) -> Decoding:
+        """The decoding whose slug a path has."""
+        rows = [row for table in self.tables.values() for row in table.rows]
+        found: Decoding = _choose("no decoding", slug, {decoding_slug(row.decoding): row.decoding for row in rows})
+        return found
+
+    def runs(self, table: str) -> list[tuple[str, int]]:
+        """Each training of a table: system and seed."""
+        return list(dict.fromkeys((system, seed) for system, seed, _ in self._trained(table)))
+
+    def training_files(self, table: str) -> list[str]:
+        """What a table's trainings leave behind for its report."""
+        runs = [self.layout.run(table, system, seed) for system, seed in self.runs(table)]
+        return [f"{run}/{name}" for run in runs for name in ("training.json", "log.jsonl")]
+
+    def scores(self, table: str, run: tuple[str, int] | None = None) -> list[str]:
+        """The score files behind a table, or behind one of its runs."""
+        tests = self.tables[table].tests
+        return [
+            str(self.layout.scores(table, row, row.test or tests[0], seed) / "scores.json")
+            for system, seed, row in self._trained(table)
+            if run in (None, (system, seed))
+        ]
+
+    def _trained(self, table: str) -> list[tuple[str, int, Row]]:
+        """Each row that is trained, once a seed."""
+        found: Table = _choose("no table", table, self.tables)
+        return [
+            (row.system, seed, row)
+            for row in found.rows
+            if row.system is not None
+            for seed in found.systems[row.system].seeds or self.settings.seeds
+        ]
+
+    def table_files(self, table: str) -> list[str]:
+        """Everything that a table's target asks for: the table, its figures, and its runs told to MLflow."""
+        pages = [f"{self.layout.table(table)}.{kind}" for kind in ("md", "csv", "html", "json")]
+        published = [f"{self.layout.run(table, *run)}/tracked.json" for run in self.runs(table)]
+        return [*pages, str(self.layout.figures(table)), *published]
+
+    def own_files(self, folder: str) -> list[str]:
+        """The user's files that raw text is made of; none for the corpora that come with nmt."""
+        system = self.made_for(folder)
+        corpus = self.settings.corpora.get(system.corpus)
+        splits = [corpus.train, corpus.valid, *corpus.tests.values()] if corpus else []
+        pair = (system.source, system.target)
+        return [str(split[language]) for split in splits for language in pair if language in split]
+
+    def download_options(self, folder: str) -> list[str]:
+        """Those options of ``nmt download`` that decide what is written."""
+        corpus = self.settings.corpora.get(self.made_for(folder).corpus)
+        limit = [f"--limit={self.settings.limit}"] if self.settings.limit else []
+        return limit + ([f"--custom={dump(corpus)}"] if corpus else [])
+
+    def settings_for(self, tables: list[str]) -> str:
+        """The settings that the closing stages read; another device, mirror or corpus re-makes nothing."""
+        unused: dict[str, Any] = {"device": "auto", "mirror": None, "corpora": {}}
+        return dump(self.settings.model_copy(update={"tables": tables, **unused}))
+
+    def closing_words(self, targets: Iterable[str]) -> str:
+        """The tables just made, and where to look at everything."""
+        asked = [name.removeprefix("table_") for name in targets if name.startswith("table_")]
+        lines = []
+        for table in asked or self.settings.tables:
+            page = self.layout.table(table)
+            if Path(f"{page}.md").is_file():
+                lines += [
+                    Path(f"{page}.md").read_text(encoding="utf-8"),
+                    f"table    {page}.html   for a browser; .md, .csv and .json lie beside it",
+                    f"figures  {self.layout.figures(table)}/",
+                ]
+        store = self.settings.results / "tracking.json"
+        if store.is_file():
+            lines.append(f"MLflow   {read_json(store).get('uri')}   look at it with: make ui")
+        return "\n".join([*lines, "report   snakemake --report report.html   writes one page of all of it"])
+
+
+def table_path(table: str) -> Path:
+    """The file of a table, from the folder that the workflow runs in."""
+    return TABLES / f"{table}.yaml"
+
+
+def experiment(system: System) -> str:
+    """The part of a system that ``nmt train`` is given, as JSON."""
+    return json.dumps({part: getattr(system, part).model_dump(mode="json") for part in ("model", "training")})
+
+
+def dump(model: BaseModel) -> str:
+    """A model as JSON: for a command line, and what Snakemake compares to see whether to run again."""
+    return json.dumps(model.model_dump(mode="json"), ensure_ascii=False)
+
+
+def _choose(what: str, name: str, known: Mapping[str, Any]) -> Any:
+    """The value of a name, or a ConfigError with the nearest one."""
+    if name in known:
+        return known[name]
+    close = difflib.get_close_matches(name, known, 1, 0.5)
+    hint = f"did you mean '{close[0]}'? " if close else ""
+    raise ConfigError(f"{what} '{name}'; {hint}expected one of: {', '.join(known)}")

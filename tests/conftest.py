@@ -1,0 +1,30 @@
+"""Small corpora and models that several tests share."""
+
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests are many small operations; a second thread only spins
+
+from pathlib import Path
+
+import pytest
+import torch
+from copytask import copy_lines, write_clean
+
+from nmt.config import Subwords
+from nmt.data import encode_corpus
+from nmt.subwords import learn
+
+
+@pytest.fixture(scope="session")
+def copy_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The copy task, encoded by words: 6,000 training and 100 validation pairs."""
+    folder = tmp_path_factory.mktemp("copy")
+    clean = write_clean(folder / "clean", {"train": copy_lines(6000, 1), "valid": copy_lines(100, 2)})
+    learn(clean, folder / "subwords", "en-de", Subwords(kind="words", size=100))
+    encode_corpus(clean, folder / "subwords", folder / "encoded", "en-de")
+    return folder / "encoded"
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> None:
+    torch.set_num_threads(1)

@@ -1,0 +1,185 @@
+"""The Transformer against explicit loops and torch's own layers, in float64."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from nmt.config import Transformer as Config
+from nmt.models.attention import Attention
+from nmt.models.dropout import Dropout
+from nmt.models.embedding import causal_mask, sinusoidal
+from nmt.models.loss import cross_entropy
+from nmt.models.transformer import Transformer
+
+PAD = 0
+
+
+def make(**options: object) -> Transformer:
+    torch.manual_seed(0)
+    settings = {"layers": 2, "width": 16, "ffn": 32, "heads": 2, "dropout": 0.0, "max_positions": 32} | options
+    return Transformer(Config.model_validate(settings), 23, 23 if options.get("tied") == "all" else 29, PAD).double()
+
+
+def padded(lengths: list[int], vocabulary: int = 23) -> Tensor:
+    torch.manual_seed(1)
+    ids = torch.randint(4, vocabulary, (len(lengths), max(lengths)))
+    for row, length in zip(ids, lengths, strict=True):
+        row[length:] = PAD
+    return ids
+
+
+def explicit_attention(layer: Attention, x: Tensor, memory: Tensor, allowed: Tensor) -> Tensor:
+    """Position by position, head by head; allowed (T, S) bool; one sentence (T, D) over (S, D)."""
+    width, size = x.shape[1], x.shape[1] // layer.heads
+    weights, biases = layer.project.weight.split(width), layer.project.bias.split(width)
+    rows = []
+    for t in range(len(x)):
+        heads = []
+        for h in range(layer.heads):
+            part = slice(h * size, (h + 1) * size)
+            query = weights[0][part] @ x[t] + biases[0][part]
+            keys = [weights[1][part] @ m + biases[1][part] for m in memory]
+            values = [weights[2][part] @ m + biases[2][part] for m in memory]
+            scores = [
+                float("-inf") if not allowed[t, s] else query @ keys[s] / math.sqrt(size) for s in range(len(memory))
+            ]
+            shares = torch.softmax(torch.stack([torch.as_tensor(s, dtype=x.dtype) for s in scores]), 0)
+            heads.append(sum(share * value for share, value in zip(shares, values, strict=True)))
+        rows.append(layer.output(torch.cat(heads)))
+    return torch.stack(rows)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_attention_equals_explicit_loop_forward_and_gradient(causal: bool) -> None:
+    torch.manual_seed(2)
+    layer = Attention(12, 3, 0.0).double()
+    torch.nn.init.normal_(layer.project.bias)
+    x = torch.randn(1, 5, 12, dtype=torch.float64, requires_grad=True)
+    allowed = causal_mask(5) if causal else torch.tensor([[True, True, True, False, False]]).expand(5, 5)
+    mask = torch.zeros(5, 5, dtype=torch.float64).masked_fill(~allowed, -torch.inf)
+    queries, keys, values = layer.queries_keys_values(x)
+    ours = layer(queries, (keys, values), mask)[0]
+    theirs = explicit_attention(layer, x[0], x[0], allowed)
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-12)
+    weight = torch.randn_like(ours)
+    for a, b in zip(
+        torch.autograd.grad((ours * weight).sum(), [x, layer.project.weight]),
+        torch.autograd.grad((theirs * weight).sum(), [x, layer.project.weight]),
+        strict=True,
+    ):
+        torch.testing.assert_close(a, b, rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_encoder_layer_equals_torch_layer(norm: str) -> None:
+    model = make(norm=norm)
+    ours = model.encoder[0].eval()
+    theirs = (
+        torch.nn.TransformerEncoderLayer(16, 2, 32, 0.0, batch_first=True, norm_first=norm == "pre").double().eval()
+    )
+    pairs = {
+        "self_attn.in_proj_weight": ours.attention.project.weight,
+        "self_attn.in_proj_bias": ours.attention.project.bias,
+        "self_attn.out_proj.weight": ours.attention.output.weight,
+        "self_attn.out_proj.bias": ours.attention.output.bias,
+        "linear1.weight": ours.feed_forward.inner.weight,
+        "linear1.bias": ours.feed_forward.inner.bias,
+        "linear2.weight": ours.feed_forward.outer.weight,
+        "linear2.bias": ours.feed_forward.outer.bias,
+    }
+    theirs.load_state_dict(theirs.state_dict() | pairs)
+    x = torch.randn(3, 7, 16, dtype=torch.float64)
+    padding = torch.arange(7) >= torch.tensor([7, 5, 2])[:, None]
+    mask = torch.zeros(3, 1, 1, 7, dtype=torch.float64).masked_fill(padding[:, None, None], -torch.inf)
+    got, expected = ours(x, mask), theirs(x, src_key_padding_mask=padding)
+    torch.testing.assert_close(got[~padding], expected[~padding], rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"norm": "pre"},
+        {"tied": "all"},
+        {"tied": "none"},
+        {"positions": "learned"},
+        {"decoder_layers": 1, "activation": "gelu", "scale_embeddings": False},
+    ],
+)
+def test_steps_equal_teacher_forcing_and_padding_changes_nothing(options: dict[str, object]) -> None:
+    model = make(**options).eval()
+    source, target = padded([6, 3, 4]), padded([7, 7, 7])
+    whole = torch.log_softmax(model.projection(model(source, target)).float(), -1)
+    state = model.start(source)
+    for t in range(7):
+        log_probs, state = model.step(state, target[:, t])
+        torch.testing.assert_close(log_probs, whole[:, t], rtol=0, atol=1e-6)
+    alone = torch.log_softmax(model.projection(model(source[1:2, :3], target[1:2])).float(), -1)
+    torch.testing.assert_close(alone[0], whole[1], rtol=0, atol=1e-6)
+
+
+def test_the_decoder_sees_no_future() -> None:
+    model, source, target = make().eval(), padded([5]), padded([6])
+    before = model(source, target)
+    target[0, 4] = 5 if target[0, 4] != 5 else 6
+    torch.testing.assert_close(model(source, target)[:, :4], before[:, :4], rtol=0, atol=0)
+
+
+def test_tying_shares_the_matrices_and_their_count() -> None:
+    parameters = {tied: sum(p.numel() for p in make(tied=tied).parameters()) for tied in ("none", "decoder")}
+    assert parameters["none"] - parameters["decoder"] == 29 * 16
+    model = make(tied="all")
+    assert model.projection.weight is model.source_embedding.pieces.weight is model.target_embedding.pieces.weight
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("chunk", [1, 4 * 2**20])
+def test_chunked_cross_entropy_equals_torch(monkeypatch: pytest.MonkeyPatch, smoothing: float, chunk: int) -> None:
+    monkeypatch.setattr("nmt.models.loss.CHUNK_BYTES", chunk)
+    torch.manual_seed(3)
+    hidden = torch.randn(70, 8, dtype=torch.float64, requires_grad=True)
+    weight = torch.randn(31, 8, dtype=torch.float64, requires_grad=True)
+    targets = torch.randint(31, (70,))
+    loss, nll, correct = cross_entropy(hidden, weight, targets, smoothing)
+    scores = hidden @ weight.t()
+    expected = F.cross_entropy(scores, targets, reduction="sum", label_smoothing=smoothing)
+    assert loss.item() == pytest.approx(expected.item(), abs=1e-9)
+    assert nll.item() == pytest.approx(F.cross_entropy(scores, targets, reduction="sum").item(), abs=1e-9)
+    assert int(correct) == int((scores.argmax(-1) == targets).sum())
+    for a, b in zip(
+        torch.autograd.grad(loss / 7, [hidden, weight]),
+        torch.autograd.grad(expected / 7, [hidden, weight]),
+        strict=True,
+    ):
+        torch.testing.assert_close(a, b, rtol=0, atol=1e-12)
+
+
+def test_dropout_drops_the_share_and_keeps_the_mean() -> None:
+    torch.manual_seed(4)
+    layer, x = Dropout(0.3), torch.ones(1000, 1001)
+    y = layer(x)
+    assert float((y == 0).float().mean()) == pytest.approx(0.3, abs=0.003)
+    assert float(y.mean()) == pytest.approx(1.0, abs=0.005)
+    neighbours = (y[:, 1:] == 0).float() * (y[:, :-1] == 0).float()  # four elements share a draw: still independent
+    assert float(neighbours.mean()) == pytest.approx(0.09, abs=0.002)
+    assert torch.equal(layer.eval()(x), x)
+
+
+def test_dropout_add_equals_dropout_then_add() -> None:
+    layer, x, residual = Dropout(0.5), torch.randn(7, 9), torch.randn(7, 9)
+    torch.manual_seed(5)
+    expected = residual + layer(x)
+    torch.manual_seed(5)
+    torch.testing.assert_close(layer.add(x, residual), expected)
+
+
+def test_sinusoidal_positions_follow_the_formula() -> None:
+    table = sinusoidal(50, 512)
+    for position, column in [(0, 0), (0, 1), (3, 10), (3, 11), (49, 511), (49, 510)]:
+        angle = position / 10000 ** (2 * (column // 2) / 512)
+        assert float(table[position, column]) == pytest.approx(
+            math.cos(angle) if column % 2 else math.sin(angle), abs=1e-6
+        )

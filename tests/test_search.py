@@ -1,0 +1,136 @@
+"""Beam search against brute force over every possible output of a tiny model."""
+
+import itertools
+from dataclasses import dataclass
+
+import pytest
+import torch
+from torch import Tensor
+
+from nmt.config import Decoding, SpecialIds
+from nmt.config import Transformer as Config
+from nmt.models.transformer import Transformer
+from nmt.search import Ensemble, search
+
+IDS = SpecialIds()
+VOCABULARY = 7
+
+
+def tiny(seed: int = 0) -> Transformer:
+    torch.manual_seed(seed)
+    config = Config(layers=1, width=8, ffn=16, heads=2, dropout=0.0, max_positions=16, tied="none")
+    model = Transformer(config, VOCABULARY, VOCABULARY, IDS.pad).eval()
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.7)
+    return model
+
+
+SOURCES = torch.tensor([[2, 4, 5, 3], [2, 6, 3, 0], [2, 5, 4, 3]])
+
+
+def log_probability(model: Transformer, source: Tensor, output: list[int]) -> float:
+    """Of a whole output, by teacher forcing: none of the code of search."""
+    hidden = model(source[None], torch.tensor([[IDS.bos, *output]]))
+    log_probs = torch.log_softmax(model.projection(hidden[0]).float(), -1)
+    return float(sum(log_probs[t, piece] for t, piece in enumerate([*output, IDS.eos])))
+
+
+def brute_force(model: Transformer, source: Tensor, longest: int, penalty: float) -> list[tuple[float, list[int]]]:
+    pieces = [p for p in range(VOCABULARY) if p not in (IDS.pad, IDS.bos, IDS.eos)]
+    outputs = [list(o) for n in range(longest + 1) for o in itertools.product(pieces, repeat=n)]
+    scored = [(log_probability(model, source, o) / (len(o) + 1) ** penalty, o) for o in outputs]
+    return sorted(scored, reverse=True)
+
+
+@pytest.mark.parametrize("penalty", [0.0, 0.6, 1.0])
+def test_a_beam_that_holds_everything_finds_what_brute_force_finds(penalty: float) -> None:
+    model = tiny()
+    config = Decoding(beam=400, nbest=5, length_penalty=penalty, length_factor=1e-9, length_extra=4)
+    with torch.inference_mode():
+        found = search(model, SOURCES, config, IDS)
+        for source, hypotheses in zip(SOURCES, found, strict=True):
+            expected = brute_force(model, source[source != IDS.pad], 4, penalty)[:5]
+            assert [h.ids for h in hypotheses] == [ids for _, ids in expected]
+            assert [h.score for h in hypotheses] == pytest.approx([score for score, _ in expected], abs=1e-4)
+
+
+@pytest.mark.parametrize("beam", [1, 2, 3])
+def test_small_beams_equal_a_plain_search_one_sentence_at_a_time(beam: int) -> None:
+    for seed in range(5):
+        model = tiny(seed)
+        config = Decoding(beam=beam, length_factor=1e-9, length_extra=6)
+        found = search(model, SOURCES, config, IDS)
+        for source, hypotheses in zip(SOURCES, found, strict=True):
+            assert hypotheses[0].ids == plain_beam(model, source[source != IDS.pad], beam, 6)
+
+
+@torch.inference_mode()
+def plain_beam(model: Transformer, source: Tensor, beam: int, longest: int) -> list[int]:
+    """Beam search over Python lists, without batches or cache."""
+    live: list[tuple[float, list[int]]] = [(0.0, [])]
+    done: list[tuple[float, list[int]]] = []
+    while live and not (len(done) >= beam and live[0][0] / len(live[0][1]) <= max(done)[0]):
+        extended = []
+        for score, prefix in live:
+            hidden = model(source[None], torch.tensor([[IDS.bos, *prefix]]))
+            log_probs = torch.log_softmax(model.projection(hidden[0, -1]).float(), -1)
+            pieces = (
+                [IDS.eos] if len(prefix) == longest else [p for p in range(VOCABULARY) if p not in (IDS.pad, IDS.bos)]
+            )
+            extended += [(score + float(log_probs[p]), [*prefix, p]) for p in pieces]
+        extended.sort(key=lambda e: -e[0])
+        done += [(score / len(ids), ids[:-1]) for score, ids in extended[:beam] if ids[-1] == IDS.eos]
+        live = [(score, ids) for score, ids in extended[: 2 * beam] if ids[-1] != IDS.eos][:beam]
+    return max(done)[1]
+
+
+def test_a_sentence_is_translated_alike_in_any_company() -> None:
+    model, config = tiny(3), Decoding(beam=3, length_extra=6)
+    together = search(model, SOURCES, config, IDS)
+    alone = [search(model, row[row != IDS.pad][None], config, IDS)[0] for row in SOURCES]
+    assert [[h.ids for h in hs] for hs in together] == [[h.ids for h in hs] for hs in alone]
+
+
+def test_an_ensemble_averages_probabilities() -> None:
+    first, second = tiny(1), tiny(2)
+    config = Decoding(beam=400, length_penalty=0, length_factor=1e-9, length_extra=2)
+    best = search(Ensemble([first, second]), SOURCES[:1], config, IDS)[0][0]
+    same = search(Ensemble([first, first]), SOURCES, config, IDS)
+    assert [h[0].ids for h in same] == [h[0].ids for h in search(first, SOURCES, config, IDS)]
+    with torch.inference_mode():
+        steps = [
+            torch.softmax(m.projection(m(SOURCES[:1], torch.tensor([[IDS.bos, *best.ids]])))[0], -1)
+            for m in (first, second)
+        ]
+        mean = sum(steps) / 2
+        expected = sum(float(mean[t, p].log()) for t, p in enumerate([*best.ids, IDS.eos]))
+    assert best.log_probability == pytest.approx(expected, abs=1e-5)
+
+
+@dataclass
+class Endless:
+    """A decoder that never wants to end."""
+
+    longest: int = 8
+
+    def start(self, source: Tensor) -> Tensor:
+        return source
+
+    def step(self, state: Tensor, last: Tensor) -> tuple[Tensor, Tensor]:
+        scores = torch.zeros(len(last), VOCABULARY)
+        scores[:, 5] = 30
+        return scores.log_softmax(-1), state
+
+    def reorder(self, state: Tensor, rows: Tensor) -> Tensor:
+        return state
+
+    def keep(self, state: Tensor, sentences: Tensor) -> Tensor:
+        return state[sentences]
+
+
+def test_length_limits_hold() -> None:
+    found = search(Endless(), SOURCES, Decoding(beam=1, length_factor=1, length_extra=1), IDS)
+    assert [len(h[0].ids) for h in found] == [3, 2, 3]
+    assert len(search(Endless(), SOURCES, Decoding(beam=1, length_factor=9), IDS)[0][0].ids) == 6  # the model's own
+    wide = search(Endless(), SOURCES, Decoding(beam=4, nbest=4, length_factor=1, length_extra=1), IDS)
+    assert all(len(h.ids) <= limit for hs, limit in zip(wide, [3, 2, 3], strict=True) for h in hs)

@@ -1,0 +1,296 @@
+"""Training: what it learns, that it resumes bit for bit, and what it does when told something wrong."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sacrebleu
+import torch
+from copytask import copy_lines
+from safetensors.torch import load_file
+
+from nmt import optim
+from nmt.average import average, select
+from nmt.config import Decoding, Schedule
+from nmt.errors import ConfigError, DataError
+from nmt.files import read_json
+from nmt.training import Experiment, Interrupted, Trainer, train
+from nmt.translate import Translator, decode_file
+from nmt.validation import bleu
+
+SMALL = {"layers": 1, "width": 32, "ffn": 64, "heads": 2, "dropout": 0.1}
+SHORT = {
+    "batch": "512 tokens", "updates": 40, "checkpoint_every": "10 updates", "validate_every": "20 updates",
+    "schedule": {"peak": 0.005, "warmup": 10},
+}  # fmt: skip
+
+
+def experiment(model: dict[str, Any] | None = None, **training: Any) -> Experiment:
+    return Experiment.model_validate({"model": SMALL | (model or {}), "training": SHORT | training})
+
+
+def run_to_end(encoded: Path, run: Path, config: Experiment, seed: int = 1) -> dict[str, Any]:
+    run.mkdir(parents=True, exist_ok=True)
+    train(encoded, run, config, seed, "cpu", 1, "copy/small")
+    return dict(read_json(run / "training.json"))
+
+
+def weights(run: Path, update: int) -> dict[str, torch.Tensor]:
+    return load_file(run / f"state/checkpoints/update-{update:08d}/weights.safetensors")
+
+
+def assert_same_weights(a: Path, b: Path, update: int = 40) -> None:
+    first, second = weights(a, update), weights(b, update)
+    assert first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(copy_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    run = tmp_path_factory.mktemp("undisturbed")
+    run_to_end(copy_corpus, run, experiment())
+    return run
+
+
+def test_the_copy_task_is_learned(copy_corpus: Path, tmp_path: Path) -> None:
+    config = experiment(
+        {"layers": 2, "width": 64, "ffn": 128, "dropout": 0.0}, batch="2000 tokens", updates=500,
+        checkpoint_every="500 updates", validate_every="500 updates", schedule={"peak": 0.003, "warmup": 100},
+    )  # fmt: skip
+    run_to_end(copy_corpus, tmp_path, config)
+    average(tmp_path, copy_corpus, "last", tmp_path / "model")
+    unseen = sorted(set(copy_lines(600, 3)) - set(copy_lines(6000, 1)))
+    found = Translator.load(tmp_path / "model", "cpu").translate_clean(unseen, Decoding(beam=2))
+    right = sum(f[0].text == line for f, line in zip(found, unseen, strict=True))
+    assert len(unseen) > 400 and right / len(unseen) >= 0.99
+
+
+def test_one_seed_gives_one_result_and_another_seed_another(
+    copy_corpus: Path, undisturbed: Path, tmp_path: Path
+) -> None:
+    run_to_end(copy_corpus, tmp_path / "same", experiment())
+    assert_same_weights(undisturbed, tmp_path / "same")
+    run_to_end(copy_corpus, tmp_path / "other", experiment(), seed=2)
+    assert not torch.equal(
+        *(weights(r, 40)["decoder.0.feed_forward.inner.weight"] for r in (undisturbed, tmp_path / "other"))
+    )
+
+
+COMMAND = """
+import sys, time
+from pathlib import Path
+import nmt.training as training
+slow = training.Trainer._update
+training.Trainer._update = lambda self, step: (time.sleep(0.05), slow(self, step))[1]
+config = training.Experiment.model_validate_json(sys.argv[3])
+try:
+    training.train(Path(sys.argv[1]), Path(sys.argv[2]), config, 1, "cpu", 1, "copy/small")
+except training.Interrupted:
+    sys.exit(143)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_killed_anywhere_and_started_again_ends_bit_identical(
+    copy_corpus: Path, undisturbed: Path, tmp_path: Path, number: signal.Signals
+) -> None:
+    moments, log = random.Random(5), tmp_path / "state" / "log.jsonl"
+    command = [sys.executable, "-c", COMMAND, str(copy_corpus), str(tmp_path), experiment().model_dump_json()]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    for _ in range(3):
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, env=environment)
+        started = log.stat().st_mtime_ns if log.exists() else 0
+        while process.poll() is None and (not log.exists() or log.stat().st_mtime_ns == started):
+            time.sleep(0.01)
+        time.sleep(moments.uniform(0, 1.2))
+        process.send_signal(number)
+        assert process.wait() in (-signal.SIGKILL, 143, 0)
+    run_to_end(copy_corpus, tmp_path, experiment())
+    assert_same_weights(undisturbed, tmp_path)
+    records = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    expected = [json.loads(line) for line in (undisturbed / "log.jsonl").read_text().splitlines()]
+
+    def losses(found: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+        return [(r["event"], r["update"], r["loss"]) for r in found if r["event"] in ("train", "valid")]
+
+    assert losses(records) == losses(expected)
+
+
+def test_accumulation_and_bigger_batches_agree(copy_corpus: Path, tmp_path: Path) -> None:
+    options = {"optimizer": {"epsilon": 1e-3}, "updates": 3, "validation_bleu": False}
+    model = {"dropout": 0.0}
+    run_to_end(copy_corpus, tmp_path / "one", experiment(model, **options, batch="6000 sentences"))
+    run_to_end(copy_corpus, tmp_path / "many", experiment(model, **options, batch="100 sentences", accumulate=60))
+    for (name, a), b in zip(weights(tmp_path / "one", 3).items(), weights(tmp_path / "many", 3).values(), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5, msg=name)
+
+
+def test_bf16_learns_too(copy_corpus: Path, tmp_path: Path) -> None:
+    config = experiment(updates=60, precision="bf16", validate_every="60 updates", validation_bleu=False)
+    run_to_end(copy_corpus, tmp_path, config)
+    found = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    assert [r["loss"] for r in found if r["event"] == "valid"][-1] < 2.3  # ln 10: better than knowing the vocabulary
+    assert next(iter(weights(tmp_path, 60).values())).dtype == torch.float32
+
+
+def test_a_damaged_checkpoint_is_set_aside_and_the_one_before_taken(
+    copy_corpus: Path, undisturbed: Path, tmp_path: Path
+) -> None:
+    run_to_end(copy_corpus, tmp_path, experiment())
+    newest = tmp_path / "state/checkpoints/update-00000040/weights.safetensors"
+    newest.write_bytes(newest.read_bytes()[:1000])
+    with pytest.warns(
+        UserWarning, match=r"update-00000040/weights\.safetensors: expected sha256 .* resuming from before"
+    ):
+        run_to_end(copy_corpus, tmp_path, experiment())
+    assert_same_weights(undisturbed, tmp_path)
+
+
+def test_the_state_of_another_training_is_kept_aside(
+    copy_corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_to_end(copy_corpus, tmp_path, experiment(updates=2))
+    run_to_end(copy_corpus, tmp_path, experiment(updates=3))
+    assert "held another training" in capsys.readouterr().err
+    assert len(list(tmp_path.glob("state-*/checkpoints/update-00000002"))) == 1
+
+
+def test_patience_ends_training_and_best_is_kept(copy_corpus: Path, tmp_path: Path) -> None:
+    config = experiment(
+        updates=200, patience=2, keep_last=1, validate_every="5 updates", schedule={"peak": 3.0, "warmup": 3}
+    )  # a rate this high makes it worse and worse
+    found = run_to_end(copy_corpus, tmp_path, config)
+    assert found["stopped"] == "patience" and found["updates"] < 200
+    valid = [r for r in map(json.loads, (tmp_path / "log.jsonl").read_text().splitlines()) if r["event"] == "valid"]
+    best = min(valid, key=lambda r: r["loss"])
+    assert [path.name for path in select(tmp_path, "best", "loss")] == [f"update-{best['update']:08d}"]
+    assert valid[-1]["update"] == best["update"] + 2 * 5
+    again = run_to_end(copy_corpus, tmp_path, config)  # a finished training is not taken up again
+    assert again["updates"] == found["updates"]
+
+
+def test_a_loss_that_is_not_a_number_stops_training(copy_corpus: Path, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"expected finite loss and gradients, got .*lower schedule\.peak"):
+        run_to_end(copy_corpus, tmp_path, experiment(updates=200, schedule={"peak": 1e30, "warmup": 0}))
+    assert not (tmp_path / "training.json").exists()
+
+
+def test_no_gpu_where_one_was_asked(copy_corpus: Path, tmp_path: Path) -> None:
+    if torch.cuda.is_available():
+        pytest.skip("this machine has a GPU")
+    with pytest.raises(ConfigError, match="expected a GPU, got none"):
+        train(copy_corpus, tmp_path, experiment(), 1, "cuda", 1, "copy/small")
+
+
+def test_averaging_is_the_mean_of_the_selected_checkpoints(
+    copy_corpus: Path, undisturbed: Path, tmp_path: Path
+) -> None:
+    average(undisturbed, copy_corpus, "average 3", tmp_path / "model")
+    found = load_file(tmp_path / "model/weights.safetensors")
+    for name, value in found.items():
+        expected = sum(weights(undisturbed, u)[name].double() for u in (20, 30, 40)) / 3
+        torch.testing.assert_close(value.double(), expected, rtol=0, atol=1e-7)
+    provenance = read_json(tmp_path / "model/provenance.json")
+    assert provenance["checkpoints"] == ["update-00000020", "update-00000030", "update-00000040"]
+    assert provenance["selection"] == "average 3" and provenance["data"]["train"]["sentences"] == 6000
+
+
+@pytest.mark.parametrize(
+    ("at", "updates"), [("last", [40]), ("update 20", [20]), ("average 2", [30, 40]), ("best", [40])]
+)
+def test_selection(undisturbed: Path, at: str, updates: list[int]) -> None:
+    assert [path.name for path in select(undisturbed, at, "loss")] == [f"update-{u:08d}" for u in updates]
+
+
+def test_a_selection_that_is_not_there_lists_what_is(undisturbed: Path) -> None:
+    with pytest.raises(ConfigError, match=r"at: epoch 16: expected 1 .* got 0; there are: update 10 \(epoch"):
+        select(undisturbed, "epoch 16", "loss")
+
+
+def test_decoding_a_file_keeps_order_and_empty_lines(copy_corpus: Path, undisturbed: Path, tmp_path: Path) -> None:
+    average(undisturbed, copy_corpus, "last", tmp_path / "model")
+    lines = ["w1 w2 w3", "", *copy_lines(50, 9), "w4"]
+    (tmp_path / "source.txt").write_text("".join(f"{line}\n" for line in lines))
+    decoding = Decoding(beam=3, nbest=3, batch="60 tokens")
+    decode_file(tmp_path / "model", tmp_path / "source.txt", tmp_path / "out/hypotheses.txt", decoding, "cpu", 1)
+    found = (tmp_path / "out/hypotheses.txt").read_text().splitlines()
+    translator = Translator.load(tmp_path / "model", "cpu")
+    alone = [translator.translate_clean([line], decoding)[0][0].text for line in lines]
+    assert found == alone and found[1] == ""
+    table = [line.split("\t") for line in (tmp_path / "out/nbest.tsv").read_text().splitlines()]
+    scores = [float(score) for number, score, _ in table if number == "3"]
+    assert len(scores) == 3 and scores == sorted(scores, reverse=True)
+    making = read_json(tmp_path / "out/decoding.json")
+    assert making["decoding"]["beam"] == 3 and making["sentences"] == len(lines)
+
+
+def test_a_model_that_is_cut_short_is_named(copy_corpus: Path, undisturbed: Path, tmp_path: Path) -> None:
+    average(undisturbed, copy_corpus, "last", tmp_path / "model")
+    file = tmp_path / "model/weights.safetensors"
+    file.write_bytes(file.read_bytes()[:-100])
+    with pytest.raises(DataError, match=r"weights\.safetensors: expected safetensors"):
+        Translator.load(tmp_path / "model", "cpu")
+
+
+def test_training_and_decoding_import_nothing_heavy() -> None:
+    code = "import sys, nmt.training, nmt.translate, nmt.average, nmt.cli; print(' '.join(sorted(sys.modules)))"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    banned = {
+        "mlflow",
+        "snakemake",
+        "sacremoses",
+        "sacrebleu",
+        "pandas",
+        "matplotlib",
+        "pooch",
+        "PIL",
+        "jinja2",
+        "sklearn",
+    }
+    assert banned.isdisjoint(found)
+
+
+def test_interrupted_says_where(copy_corpus: Path, tmp_path: Path) -> None:
+    (tmp_path / "state").mkdir()
+    trainer = Trainer(copy_corpus, tmp_path / "state", experiment(), 1, torch.device("cpu"))
+    trainer.told_to_stop(signal.SIGTERM, None)
+    with pytest.raises(Interrupted, match="SIGTERM at update 1"):
+        trainer.run()
+    assert [path.name for path in trainer.checkpoints.all()] == ["update-00000001"]
+
+
+@pytest.mark.parametrize(
+    ("config", "update", "expected"),
+    [
+        (Schedule(warmup=4000), 1, 128**-0.5 * 4000**-1.5),
+        (Schedule(warmup=4000), 4000, 128**-0.5 * 4000**-0.5),
+        (Schedule(warmup=4000), 16000, 128**-0.5 * 16000**-0.5),
+        (Schedule(peak=5e-3, warmup=2000, initial=1e-7), 1000, 1e-7 + (5e-3 - 1e-7) / 2),
+        (Schedule(peak=5e-3, warmup=2000, initial=1e-7), 8000, 2.5e-3),
+        (Schedule(kind="constant", peak=3e-3, warmup=0), 1, 3e-3),
+        (Schedule(kind="constant", peak=3e-3, warmup=10), 5, 1.5e-3),
+        (Schedule(kind="cosine", peak=1e-3, warmup=100), 600, 5e-4),
+        (Schedule(kind="cosine", peak=1e-3, warmup=100), 1100, 0.0),
+    ],
+)
+def test_learning_rates(config: Schedule, update: int, expected: float) -> None:
+    assert optim.learning_rate(update, config, 128, 1100) == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_validation_bleu_is_sacrebleus(seed: int) -> None:
+    numbers = random.Random(seed)
+    references = [" ".join(numbers.choices("abcdef", k=numbers.randint(1, 12))) for _ in range(40 if seed else 2)]
+    hypotheses = [" ".join(w for w in line.split() if numbers.random() < 0.8) for line in references]
+    expected = sacrebleu.corpus_bleu(hypotheses, [references], tokenize="none", force=True)
+    assert bleu(hypotheses, references) == pytest.approx(expected.score, abs=1e-9)
+
+
+def test_validation_bleu_of_nothing_is_zero() -> None:
+    assert bleu(["", "x"], ["a b", "c"]) == 0.0
