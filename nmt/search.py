@@ -136,7 +136,7 @@ class _Beams:
             log_probs[full, self.ids.eos] = end
 
     def _candidates(self, log_probs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The 2k best extensions of each sentence: scores, pieces, rows they extend; each (B, 2k), best first."""
+        """The 2k best extensions of each sentence: scores, pieces, rows extended; each (B, 2k), best first."""
         sentences, width = self.scores.shape
         each = min(2 * self.config.beam, log_probs.shape[1])
         values, pieces = log_probs.topk(each)  # (R, 2k)

@@ -55,26 +55,37 @@ def train(encoded: Path, run: Path, config: Experiment, seed: int, device: str, 
     """
     chosen = runtime.prepare(device, threads)
     meta = read_json(encoded / "meta.json")
-    identity = {
+    made_of = {
         "config": config.model_dump(mode="json"),
         "seed": seed,
         "data": meta["splits"],
         "subwords": meta["subwords"],
     }
-    state = claim_state(run / "state", identity)
+    state = claim_state(run / "state", identity(config, made_of))
     trainer = Trainer(encoded, state, config, seed, chosen)
     stopped = trainer.run()
     shutil.copyfile(state / "log.jsonl", run / "log.jsonl")
     write_json(
         run / "training.json",
-        {"name": name, **identity, **trainer.summary(stopped), "corpus": meta["corpus"]},
+        {"name": name, **made_of, **trainer.summary(stopped), "corpus": meta["corpus"]},
     )
 
 
-def claim_state(state: Path, identity: dict[str, Any]) -> Path:
+def identity(config: Experiment, made_of: dict[str, Any]) -> dict[str, Any]:
+    """What two trainings must share for one to go on from the other's state: all but when to end.
+
+    With a cosine schedule the end decides the learning rates, so it counts.
+    """
+    if config.training.schedule.kind == "cosine":
+        return made_of
+    endless = config.model_dump(mode="json", exclude={"training": {"epochs", "updates", "patience"}})
+    return made_of | {"config": endless}
+
+
+def claim_state(state: Path, wanted: dict[str, Any]) -> Path:
     """Make ``state`` the home of this training; that of another configuration, seed or data moves aside."""
     mark = state / "identity.json"
-    if mark.is_file() and read_json(mark) != identity:
+    if mark.is_file() and read_json(mark) != wanted:
         aside = state.with_name(f"state-{digest(read_json(mark))}-{time.time_ns()}")
         state.replace(aside)
         print(
@@ -82,7 +93,7 @@ def claim_state(state: Path, identity: dict[str, Any]) -> Path:
             file=sys.stderr,
         )
     if not mark.is_file():
-        write_json(mark, identity)
+        write_json(mark, wanted)
     return state
 
 

@@ -156,9 +156,16 @@ def test_the_state_of_another_training_is_kept_aside(
     copy_corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run_to_end(copy_corpus, tmp_path, experiment(updates=2))
-    run_to_end(copy_corpus, tmp_path, experiment(updates=3))
+    run_to_end(copy_corpus, tmp_path, experiment(updates=2, label_smoothing=0.1))
     assert "held another training" in capsys.readouterr().err
     assert len(list(tmp_path.glob("state-*/checkpoints/update-00000002"))) == 1
+
+
+def test_training_longer_goes_on_from_the_state(copy_corpus: Path, undisturbed: Path, tmp_path: Path) -> None:
+    run_to_end(copy_corpus, tmp_path, experiment(updates=20))
+    assert run_to_end(copy_corpus, tmp_path, experiment())["updates"] == 40
+    assert_same_weights(undisturbed, tmp_path)
+    assert not list(tmp_path.glob("state-*"))
 
 
 def test_patience_ends_training_and_best_is_kept(copy_corpus: Path, tmp_path: Path) -> None:
