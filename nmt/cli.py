@@ -290,14 +290,15 @@ def translate(
 ) -> None:
     """Translate raw text: FILES, standard input, or line by line at a prompt."""
     from nmt.config import Decoding
-    from nmt.files import read_lines, write_text
+    from nmt.files import decode_lines, read_lines, write_text
     from nmt.translate import Translator
 
     translator = Translator.load(model, device, threads)
     decoding = Decoding(beam=beam, length_penalty=length_penalty)
     if not files and sys.stdin.isatty():
         return _prompt(translator, decoding)
-    lines = [line for path in files or (Path("/dev/stdin"),) for line in read_lines(path)]
+    standard_input = decode_lines(click.get_binary_stream("stdin"), "standard input")
+    lines = [line for path in files for line in read_lines(path)] if files else list(standard_input)
     translations = "".join(f"{line}\n" for line in translator.translate(lines, decoding))
     if out:
         write_text(out, translations)

@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from nmt.errors import DataError
 
@@ -22,14 +22,19 @@ def read_lines(path: Path) -> Iterator[str]:
     if not path.exists() or path.is_dir():
         raise DataError(f"{path}: no such file; check the path, or run the stage that writes it")
     with path.open("rb") as stream:
-        for number, raw in enumerate(stream, 1):
-            try:
-                yield raw.decode("utf-8").removesuffix("\n").removesuffix("\r")
-            except UnicodeDecodeError as error:
-                raise DataError(
-                    f"{path}, line {number}: expected UTF-8, got byte 0x{raw[error.start]:02x} at column "
-                    f"{error.start + 1}; convert the file first, e.g. iconv -f latin1 -t utf-8"
-                ) from None
+        yield from decode_lines(stream, str(path))
+
+
+def decode_lines(stream: BinaryIO, name: str) -> Iterator[str]:
+    """Yield the lines of an open file as `read_lines` does; ``name`` is for messages."""
+    for number, raw in enumerate(stream, 1):
+        try:
+            yield raw.decode("utf-8").removesuffix("\n").removesuffix("\r")
+        except UnicodeDecodeError as error:
+            raise DataError(
+                f"{name}, line {number}: expected UTF-8, got byte 0x{raw[error.start]:02x} at column "
+                f"{error.start + 1}; convert the file first, e.g. iconv -f latin1 -t utf-8"
+            ) from None
 
 
 def read_json(path: Path) -> Any:

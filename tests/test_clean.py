@@ -132,9 +132,7 @@ def test_upstream_parity() -> None:
         lines = enumerate(zip(raw, upstream, strict=True), 1)
         different |= {f"{split}.{language}:{n}" for n, (line, other) in lines if cleaner(line) != other}
     lines_by_file = {"en": (33, 204, 807), "de": (33, 1034), "fr": (1032, 1047)}
-    assert different == {
-        f"test_2018_flickr.{code}:{n}" for code, found in lines_by_file.items() for n in found
-    }
+    assert different == {f"test_2018_flickr.{code}:{n}" for code, found in lines_by_file.items() for n in found}
     assert total == 13638
     assert 1 - len(different) / total > 0.999
 
@@ -150,9 +148,7 @@ def test_upstream_parity() -> None:
 def test_detokenize_undoes_tokenize(language: str, text: str) -> None:
     tokens = tokenize(text, language)
     assert tokens != text
-    assert detokenize(tokens, language).replace(" %", " %") == text.replace(
-        " %", "%" if language == "en" else " %"
-    )
+    assert detokenize(tokens, language).replace(" %", " %") == text.replace(" %", "%" if language == "en" else " %")
 
 
 # A corpus
@@ -218,9 +214,7 @@ def test_only_training_pairs_are_dropped(tmp_path: Path) -> None:
 @pytest.mark.parametrize("jobs", [2, 3])
 def test_workers_change_no_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jobs: int) -> None:
     monkeypatch.setattr(module, "CHUNK", 3)
-    pairs = [
-        (f"The {n % 12} dogs, “barking”.", f"Die {n % 12} Hunde bellen „laut“." * (n % 3)) for n in range(100)
-    ]
+    pairs = [(f"The {n % 12} dogs, “barking”.", f"Die {n % 12} Hunde bellen „laut“." * (n % 3)) for n in range(100)]
     raw = write_raw(tmp_path / "raw", train=pairs, valid=pairs[:7])
     recipe = Cleaning(deduplicate=True)
     clean(raw, tmp_path / "one", recipe, "en-de", jobs=1)

@@ -154,9 +154,7 @@ def test_multi30k_from_the_mirror(tmp_path: Path, limit: int | None) -> None:
         pytest.skip("NMT_MIRROR is not set")
     fetch("multi30k", "en-cs", tmp_path / "raw", limit=limit)
     described = json.loads((tmp_path / "raw/corpus.json").read_text())
-    lines = {
-        split: {side["lines"] for side in sides.values()} for split, sides in described["splits"].items()
-    }
+    lines = {split: {side["lines"] for side in sides.values()} for split, sides in described["splits"].items()}
     full = {"train": 29000, "valid": 1014, "test_2016_flickr": 1000, "test_2018_flickr": 1071}
     assert lines == {split: {limit or count} for split, count in full.items()}
     first = (tmp_path / "raw/train.en").read_text(encoding="utf-8").split("\n")[0]
@@ -222,9 +220,7 @@ def test_download_and_again_without_a_request(
     assert (described["corpus"], described["licence"], described["synthetic"]) == ("small", "CC0", False)
 
 
-def test_the_cache_is_a_mirror(
-    tmp_path: Path, site: tuple[Path, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_cache_is_a_mirror(tmp_path: Path, site: tuple[Path, str], monkeypatch: pytest.MonkeyPatch) -> None:
     declare(monkeypatch, site[1])
     fetch("small", "en-de", tmp_path / "raw")
     fetch("small", "en-de", tmp_path / "again", mirror=tmp_path / "cache/nmt")
@@ -262,9 +258,7 @@ def test_download_of_other_bytes_than_declared(
     (site[0] / "train.en.gz").write_bytes(TEXTS["train.en.gz"][:20])
     with pytest.raises(DataError) as error:
         fetch("small", "en-de", tmp_path / "raw")
-    expected, got = (
-        hashlib.sha256(data).hexdigest() for data in (TEXTS["train.en.gz"], TEXTS["train.en.gz"][:20])
-    )
+    expected, got = (hashlib.sha256(data).hexdigest() for data in (TEXTS["train.en.gz"], TEXTS["train.en.gz"][:20]))
     for part in ("small/train.en.gz", f"{site[1]}/train.en.gz", expected, got, "run again", "NMT_MIRROR"):
         assert part in str(error.value)
     assert_nothing_left(tmp_path / "raw")
@@ -380,7 +374,5 @@ def test_scenes_are_written_by_their_module(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_declaring_needs_no_download_library() -> None:
-    code = (
-        "import nmt.corpora, sys; nmt.corpora.test_sets('multi30k', 'en-de'); print('pooch' in sys.modules)"
-    )
+    code = "import nmt.corpora, sys; nmt.corpora.test_sets('multi30k', 'en-de'); print('pooch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False\n"

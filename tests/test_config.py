@@ -1,0 +1,137 @@
+"""Configuration: what is wrong is named by file, line, key, what is allowed and the nearest word."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nmt.config import (
+    Cleaning,
+    Decoding,
+    Subwords,
+    System,
+    Transformer,
+    Workflow,
+    amount,
+    check_selection,
+    load_table,
+    parse,
+)
+from nmt.errors import ConfigError
+from nmt.layout import Layout
+
+TABLE = """caption: A table
+tests: [test_2016_flickr]
+defaults:
+  corpus: multi30k
+  languages: en-de
+  model: {layers: 2, width: 128, heads: 2}
+systems:
+  one:
+    training: {epochs: 3}
+  two:
+    model: {width: 64}
+    training: {updates: 10, batch: 64 sentences}
+rows:
+  - {label: One, system: one, at: epoch 3}
+  - {label: Quoted, published: {bleu: 34.2}}
+"""
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "mine.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_defaults_lie_under_each_system(tmp_path: Path) -> None:
+    table = load_table(write(tmp_path, TABLE))
+    assert table.systems["one"].model == Transformer(layers=2, width=128, heads=2)
+    assert table.systems["two"].model == Transformer(layers=2, width=64, heads=2)
+    assert table.systems["two"].training.batch == "64 sentences"
+    assert table.rows[1].system is None
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            "layers: 2",
+            "layrs: 2",
+            r"mine\.yaml, line 6: systems\.one\.model\.layrs: unknown key; did you mean 'layers'\?",
+        ),
+        ("width: 64", "wdth: 64", r"line 11: systems\.two\.model\.wdth: unknown key; did you mean 'width'\?"),
+        (
+            "64 sentences",
+            "64 sentence",
+            r"line 12: systems\.two\.training\.batch: expected .*64 sentences.*\"64 sentence\"",
+        ),
+        ("epochs: 3", "epochs: 0", r"line 9: systems\.one\.training\.epochs: .*greater than or equal to 1, got 0"),
+        ("updates: 10, ", "", r"systems\.two\.training: epochs or updates must be given"),
+        ("system: one", "system: oen", r"row 'One' names system 'oen'; expected one of one, two"),
+        ("at: epoch 3", "at: epoch3", r"line 14: rows\.0\.at: expected last \| best \| epoch 16 .* got \"epoch3\""),
+        ("caption: A table\n", "", r"caption: required key is missing"),
+        ("heads: 2", "norm: pst", r"line 6: .*norm: expected post or pre, got \"pst\"; did you mean 'post'\?"),
+        ("heads: 2", "heads: 3", r"width must be a multiple of heads, got 128 and 3"),
+        ("one:\n", "'a; rm -rf x':\n", r"systems\.a; rm -rf x: expected letters, digits, _ \. -"),
+        ("caption: A", "caption: [A", r"mine\.yaml, line \d+: expected YAML"),
+        ("languages: en-de", "languages: english", r"line 5: .*languages: expected source-target, e\.g\. en-de"),
+    ],
+)
+def test_what_is_wrong_is_named(tmp_path: Path, old: str, new: str, message: str) -> None:
+    assert old in TABLE
+    with pytest.raises(ConfigError, match=message):
+        load_table(write(tmp_path, TABLE.replace(old, new, 1)))
+
+
+def test_a_file_that_is_not_there_names_the_nearest(tmp_path: Path) -> None:
+    write(tmp_path, TABLE)
+    with pytest.raises(ConfigError, match="did you mean 'mine'"):
+        load_table(tmp_path / "mien.yaml")
+
+
+@pytest.mark.parametrize(
+    ("model", "value", "message"),
+    [
+        (System, {"corpus": "c", "languages": "en-de", "training": {"epochs": 1}, "model": {"tied": "all"},
+                  "subwords": {"joint": False}}, "needs subwords.joint: true"),
+        (Decoding, {"beam": 2, "nbest": 3}, "nbest must not exceed beam"),
+        (Subwords, {"ids": {"pad": 1}}, "pad, unk, bos and eos must be 0, 1, 2 and 3"),
+        (Workflow, {"tables": []}, "at least 1 item"),
+        (Cleaning, {"characters": "latn"}, "expected any or latin"),
+    ],
+)  # fmt: skip
+def test_values_that_do_not_fit_together(model: Any, value: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        parse(model, str(value).replace("'", '"').replace("False", "false"), "here")
+
+
+def test_one_number_sets_the_usual_dropouts() -> None:
+    found = parse(Transformer, "dropout: 0.3", "here").dropout
+    assert (found.embedding, found.residual, found.attention, found.activation) == (0.3, 0.3, 0.0, 0.0)
+
+
+@pytest.mark.parametrize("at", ["last", "best", "epoch 16", "update 4000", "average 10", "average best 5"])
+def test_selections(at: str) -> None:
+    check_selection(at)
+
+
+def test_a_selection_that_is_none() -> None:
+    with pytest.raises(ConfigError, match="expected last, best, epoch N"):
+        check_selection("epoch sixteen")
+
+
+def test_amounts() -> None:
+    assert amount("4096 tokens") == (4096, "tokens")
+
+
+def test_paths_follow_what_determines_the_content() -> None:
+    layout = Layout(Path("results"))
+    base = System.model_validate({"corpus": "c", "languages": "en-de", "training": {"epochs": 1}})
+    dropout = base.model_copy(update={"model": Transformer(dropout=0.5)})  # type: ignore[arg-type]
+    recased = base.model_copy(update={"cleaning": Cleaning(lowercase=False)})
+    bigger = base.model_copy(update={"subwords": Subwords(size=100)})
+    assert layout.encoded(base) == layout.encoded(dropout)
+    assert layout.raw(base) == layout.raw(recased) and layout.clean(base) != layout.clean(recased)
+    assert layout.clean(base) == layout.clean(bigger) and layout.encoded(base) != layout.encoded(bigger)
+    assert Layout(Path("results"), 100).raw(base) != layout.raw(base)

@@ -1,0 +1,59 @@
+"""Files are whole or absent, and text is UTF-8 or refused with its place."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from nmt.errors import DataError
+from nmt.files import atomic_directory, atomic_path, read_json, read_lines, write_json
+
+
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+    with pytest.raises(RuntimeError), atomic_path(path) as part:
+        part.write_text("half")
+        raise RuntimeError
+    assert path.read_text() == "old" and os.listdir(tmp_path) == ["a.txt"]
+
+
+def test_a_failed_directory_leaves_the_old_one_and_nothing_else(tmp_path: Path) -> None:
+    target = tmp_path / "d"
+    with atomic_directory(target) as part:
+        (part / "x").write_text("old")
+    with pytest.raises(RuntimeError), atomic_directory(target) as part:
+        (part / "x").write_text("half")
+        raise RuntimeError
+    assert (target / "x").read_text() == "old" and os.listdir(tmp_path) == ["d"]
+    with atomic_directory(target) as part:
+        (part / "y").write_text("new")
+    assert os.listdir(target) == ["y"] and os.listdir(tmp_path) == ["d"]
+
+
+def test_a_full_disk_leaves_nothing_under_the_final_name(tmp_path: Path) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("needs /dev/full")
+    with pytest.raises(OSError, match="No space left"), atomic_path(tmp_path / "a") as part:
+        part.unlink()
+        part.symlink_to("/dev/full")
+        part.write_text("x" * 10_000)
+    assert os.listdir(tmp_path) == []
+
+
+def test_lines_end_at_newlines_only(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes("one\r\ntwo\u2028still\x0btwo\nlast".encode())
+    assert list(read_lines(path)) == ["one", "two\u2028still\x0btwo", "last"]
+
+
+def test_json_round_trip_and_its_faults(tmp_path: Path) -> None:
+    write_json(tmp_path / "a.json", {"ü": [1]})
+    assert read_json(tmp_path / "a.json") == {"ü": [1]}
+    (tmp_path / "a.json").write_text("{")
+    with pytest.raises(DataError, match=r"a\.json: expected JSON"):
+        read_json(tmp_path / "a.json")
+    with pytest.raises(DataError, match="no such file"):
+        read_json(tmp_path / "b.json")
+    with pytest.raises(DataError, match="no such file"):
+        list(read_lines(tmp_path / "b.txt"))
