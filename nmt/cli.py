@@ -250,14 +250,18 @@ def track_follow(run: Path, tracking: Path, name: str, seed: int, pid: int) -> N
 @click.option("--tracking", type=PATH, required=True)
 @click.option("--name", required=True, metavar="TABLE/SYSTEM")
 @click.option("--seed", type=int, required=True)
+@click.option("--figures", type=PATH, help="Folder of the table's figures, kept with the run.")
 @click.option("--out", type=PATH, required=True, help="Written last: what was published where.")
-def track_publish(run: Path, scores: tuple[Path, ...], tracking: Path, name: str, seed: int, out: Path) -> None:
+def track_publish(
+    run: Path, scores: tuple[Path, ...], tracking: Path, name: str, seed: int, figures: Path | None, out: Path
+) -> None:
     """Make a finished run complete in MLflow, without doubles; SCORES are its score folders."""
     from nmt.files import write_json
     from nmt.tracking import publish
 
     table, _, system = name.partition("/")
-    write_json(out, publish(run, tracking, table, system, seed, list(scores), []))
+    drawn = sorted(figures.glob("*.png")) if figures else []
+    write_json(out, publish(run, tracking, table, system, seed, list(scores), drawn))
 
 
 @main.command()
@@ -298,7 +302,8 @@ def translate(
     if not files and sys.stdin.isatty():
         return _prompt(translator, decoding)
     standard_input = decode_lines(click.get_binary_stream("stdin"), "standard input")
-    lines = [line for path in files for line in read_lines(path)] if files else list(standard_input)
+    given = (line for path in files for line in read_lines(path))
+    lines = list(given if files else standard_input)
     translations = "".join(f"{line}\n" for line in translator.translate(lines, decoding))
     if out:
         write_text(out, translations)

@@ -1,0 +1,66 @@
+# Every target first makes .venv from the lock, envs/requirements.txt, if it is missing or the lock has changed.
+# Another Python: make run PYTHON=python3.12    Options for Snakemake: make run ARGS="--config device=cpu"
+
+PYTHON ?= python3
+RESULTS ?= results
+PORT ?= 5000
+ARGS ?=
+BIN := .venv/bin
+READY := .venv/.ready
+
+export MLFLOW_DISABLE_TELEMETRY := true
+
+.PHONY: help run test lint format bench ui report schemas clean-env clean-results
+
+help:  ## say what there is
+	@sed -n 's/^\([a-z-]*\):.*##/  make \1\t/p' Makefile
+
+run: $(READY)  ## build the tables that config.yaml lists
+	$(BIN)/snakemake --cores all $(ARGS)
+
+test: $(READY)  ## run the tests
+	$(BIN)/python -m pytest $(ARGS)
+
+lint: $(READY)  ## check style, types and the workflow
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/snakefmt --check Snakefile workflow
+	$(BIN)/snakemake --lint
+
+format: $(READY)  ## write everything in the project's style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	$(BIN)/snakefmt Snakefile workflow
+
+bench: $(READY)  ## measure speed and memory
+	for script in benchmarks/*.py; do $(BIN)/python "$$script" $(ARGS) || exit 1; done
+
+ui: $(READY)  ## open the MLflow page on the runs so far
+	@test -f $(RESULTS)/tracking.json || { echo "$(RESULTS)/tracking.json: no runs yet; first: make run"; exit 1; }
+	@uri=$$($(BIN)/python -c 'import json; print(json.load(open("$(RESULTS)/tracking.json"))["uri"])') && \
+	case "$$uri" in \
+	http*) echo "The runs are on the server $$uri" ;; \
+	*) $(BIN)/mlflow ui --host 127.0.0.1 --port $(PORT) --backend-store-uri "$$uri" ;; \
+	esac
+
+report: $(READY)  ## write report.html: tables, figures and how each was made
+	$(BIN)/snakemake --report report.html
+
+schemas: $(READY)  ## write workflow/schemas from the configuration's models
+	$(BIN)/nmt schemas workflow/schemas
+
+clean-env:  ## delete .venv
+	rm -rf .venv
+
+clean-results:  ## delete what runs wrote, trainings included; committed tables and figures stay
+	git clean -fdX $(RESULTS)
+
+$(READY): envs/requirements.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	echo "Python 3.11 or newer is needed, got: $$($(PYTHON) --version 2>/dev/null || echo no $(PYTHON))"; \
+	echo "Install one, and name it: make run PYTHON=python3.11"; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet -r envs/requirements.txt
+	$(BIN)/python -m pip install --quiet --no-deps -e .
+	@touch $(READY)

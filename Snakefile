@@ -1,0 +1,45 @@
+# The whole pipeline: each file below is one stage, and each stage is one `nmt` command.
+from snakemake.utils import min_version
+
+min_version("9.27")
+
+
+configfile: "config.yaml"
+
+
+report: "workflow/report/workflow.rst"
+
+
+include: "workflow/rules/common.smk"
+include: "workflow/rules/download.smk"
+include: "workflow/rules/clean.smk"
+include: "workflow/rules/subwords.smk"
+include: "workflow/rules/encode.smk"
+include: "workflow/rules/train.smk"
+include: "workflow/rules/average.smk"
+include: "workflow/rules/decode.smk"
+include: "workflow/rules/score.smk"
+include: "workflow/rules/report.smk"
+include: "workflow/rules/track.smk"
+
+
+rule all:
+    default_target: True
+    input:
+        [PLAN.table_files(name) for name in PLAN.settings.tables],
+    localrule: True
+
+
+# One target a table file: `snakemake --cores all table_multi30k_transformer`.
+for name in PLAN.tables:
+
+    rule:
+        name:
+            f"table_{name}"
+        input:
+            PLAN.table_files(name),
+        localrule: True
+
+
+onsuccess:
+    print(PLAN.closing_words(TARGETS))

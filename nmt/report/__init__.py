@@ -1,0 +1,51 @@
+"""Reports: a table as Markdown, CSV, JSON and one HTML page, with its figures."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from nmt.config import Table
+from nmt.files import atomic_directory, read_lines, write_text
+from nmt.layout import Layout
+
+
+def report(name: str, table: Table, layout: Layout, seeds: Sequence[int]) -> None:
+    """Write a table's figures, and then the table itself.
+
+    Args:
+        name: of the table.
+        table: its systems and rows.
+        layout: where results are and where the report goes.
+        seeds: of the systems that name none.
+
+    Raises:
+        DataError: a result is missing.
+    """
+    from nmt.report import html, tables
+
+    data = tables.build(name, table, layout, seeds)
+    figures = layout.figures(name)
+    _draw(name, table, layout, seeds, figures)
+    tables.write(data, layout.table(name))
+    write_text(layout.table(name).with_name(f"{name}.html"), html.render(data, figures))
+
+
+def _draw(name: str, table: Table, layout: Layout, seeds: Sequence[int], out: Path) -> None:
+    """All figures of a table, in a folder that is whole or as it was."""
+    from nmt.report.plots import draw
+
+    systems = dict.fromkeys(row.system for row in table.rows if row.system)
+    curves = {
+        system: [_log(layout.run(name, system, seed)) for seed in table.systems[system].seeds or seeds]
+        for system in systems
+    }
+    widths = [table.systems[system].model.width for system in systems]
+    with atomic_directory(out) as folder:
+        for figure in table.figures:
+            draw(figure, curves, max(widths, default=512), folder / figure)
+
+
+def _log(run: Path) -> list[dict[str, Any]]:
+    import json
+
+    return [json.loads(line) for line in read_lines(run / "log.jsonl")]

@@ -1,0 +1,202 @@
+"""A table's data as headed grids of text, which Markdown and HTML only dress."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+Json = dict[str, Any]
+NAMES = {"bleu": "BLEU", "ter": "TER", "chrf": "chrF", "meteor": "METEOR"}
+NONE = "–"
+
+
+@dataclass
+class Grid:
+    """A heading, and rows of as many cells as the header has."""
+
+    name: str
+    title: str
+    header: list[str]
+    rows: list[list[str]]
+    notes: list[str] = field(default_factory=list)
+    quoted: list[bool] = field(default_factory=list)  # a row for reference only; empty: none is
+
+    def numeric(self, column: int) -> bool:
+        """Whether a column holds numbers, to be set flush right."""
+        cells = [row[column] for row in self.rows if row[column] not in ("", NONE)]
+        return bool(cells) and all(cell.lstrip("+−-< ")[:1].isdigit() for cell in cells)
+
+
+def grids(data: Json) -> list[Grid]:
+    """All grids of a table: scores, making, trainings, data, hyper-parameters."""
+    made = [_scores(data)]
+    if data["systems"]:
+        made += [_making(data), _trainings(data), _data(data), _parameters(data)]
+    return made
+
+
+def _scores(data: Json) -> Grid:
+    """Published beside ours."""
+    rows = data["rows"]
+    published = [m for m in ("bleu", "ter", "chrf", "meteor") if any(m in row["published"] for row in rows)]
+    header, several = ["system"], len({row["test"] for row in rows if not row["quoted"]}) > 1
+    header += ["test set"] if several else []
+    for metric in ("bleu", "ter", "chrf", "meteor"):
+        header += [f"{NAMES[metric]}, published"] if metric in published else []
+        header += [f"{NAMES[metric]}, ours"] if metric != "meteor" else []
+        header += [f"Δ {NAMES[metric]}"] if metric in published and metric != "meteor" else []
+    header.append("BLEU, detokenised")
+    compared = any(row.get("against") for row in rows)
+    header += ["p"] if compared else []
+    body = [_score_cells(row, published, several, compared) for row in rows]
+    notes = [*_about(data), *_row_notes(rows)]
+    return Grid("scores", "Scores", header, body, notes, [row["quoted"] for row in rows])
+
+
+def _score_cells(row: Json, published: Sequence[str], several: bool, compared: bool) -> list[str]:
+    cells = [row["label"] + (" (quoted)" if row["quoted"] else "")]
+    cells += [row["test"]] if several else []
+    ours = row.get("scores", {}).get("tokenised", {})
+    for metric in ("bleu", "ter", "chrf", "meteor"):
+        figure = row["published"].get(metric)
+        cells += [number(figure, 1 if figure == round(figure or 0, 1) else 2)] if metric in published else []
+        cells += [_statistic(ours.get(metric))] if metric != "meteor" else []
+        difference = row.get("difference", {}).get(metric)
+        cells += [_signed(difference)] if metric in published and metric != "meteor" else []
+    cells.append(_statistic(row.get("scores", {}).get("detokenised", {}).get("bleu")))
+    against = row.get("against")
+    return cells + ([_p(against["p_value"]) if against else NONE] if compared else [])
+
+
+def _about(data: Json) -> list[str]:
+    """What the scores mean, in sentences."""
+    trained = [row for row in data["rows"] if not row["quoted"]]
+    counts = {len(row["seeds"]) for row in trained}
+    said = []
+    if data["synthetic"]:
+        said.append(
+            "Synthetic corpus: generated sentences, far easier than real text; compare with no published figure."
+        )
+    if data["limit"]:
+        said.append(f"A trial: every split was cut to its first {data['limit']} lines, so these scores mean nothing.")
+    if trained:
+        said.append(
+            "Ours: BLEU, TER (lower is better) and chrF on the cleaned, tokenised text; beside them BLEU of the "
+            "detokenised output against the raw references (13a). Δ is ours minus published."
+        )
+    if counts - {1}:
+        said.append(f"Mean ± standard deviation over {' or '.join(map(str, sorted(counts - {1})))} seeds.")
+    if 1 in counts:
+        said.append("In brackets the 95 % bootstrap interval of a system trained with one seed.")
+    if any(row.get("against") for row in trained):
+        said.append(
+            f"p: paired bootstrap of detokenised BLEU against “{trained[0]['label']}” (or the first of its test "
+            "set), first seeds; the chance of such a difference between equally good systems."
+        )
+    if any(row["quoted"] for row in data["rows"]):
+        said.append("Quoted: a published figure for reference only, not trained here.")
+    return said
+
+
+def _row_notes(rows: Sequence[Json]) -> list[str]:
+    return [f"{row['label']}: {' '.join(row['note'].split())}." for row in rows if row["note"]]
+
+
+def _making(data: Json) -> Grid:
+    """How each score came about."""
+    header = [
+        "system", "checkpoint", "update", "search", "parameters", "training until then", "translating",
+        "validation loss", "validation BLEU", "n-gram precisions (%)", "hardware", "scores",
+    ]  # fmt: skip
+    return Grid("making", "How each score was made", header, [_made(r) for r in data["rows"] if not r["quoted"]])
+
+
+def _made(row: Json) -> list[str]:
+    search = row["decoding"]
+    beam = "greedy" if search["beam"] == 1 else f"beam {search['beam']}, length penalty {search['length_penalty']:g}"
+    updates = dict.fromkeys(f"{point['update']:,}" for point in row["checkpoints"] if point["update"] is not None)
+    return [
+        row["label"], row["at"], " / ".join(updates) or NONE, beam, number(row["parameters"], 0),
+        duration(row["training_seconds"]), duration(row["decoding_seconds"]), number(row["valid_loss"], 3),
+        number(row["valid_bleu"], 2), " / ".join(f"{value:.1f}" for value in row["precisions"]),
+        "; ".join(map(hardware, row["hardware"])), ", ".join(row["provenance"]),
+    ]  # fmt: skip
+
+
+def _trainings(data: Json) -> Grid:
+    header = ["system", "seed", "updates", "epochs", "time", "tokens/s", "ended by", "hardware", "code"]
+    rows = [
+        [
+            system, str(one["seed"]), number(one["updates"], 0), number(one["epochs"], 1), duration(one["seconds"]),
+            number(one["tokens_per_second"], 0), one["stopped"] or NONE, hardware(one["hardware"]),
+            one["code_version"] or NONE,
+        ]
+        for system, found in data["systems"].items() for one in found["trainings"]
+    ]  # fmt: skip
+    return Grid("trainings", "Trainings", header, rows)
+
+
+def _data(data: Json) -> Grid:
+    """Sentences and words of each split after cleaning."""
+    languages = [code for corpus in data["data"][:1] for code in corpus["languages"].split("-")]
+    header = ["corpus", "used by", "split", "pairs", "kept", "dropped"]
+    header += [f"{side} words a sentence" for side in languages]
+    rows = []
+    for corpus in data["data"]:
+        for split, found in corpus["splits"].items():
+            dropped = ", ".join(f"{count:,} {reason}" for reason, count in found["dropped"].items() if count)
+            words = [number(count / found["kept"] if found["kept"] else None, 1) for count in found["words"].values()]
+            name = corpus["corpus"] + (" (synthetic)" if corpus["synthetic"] else "")
+            counts = [number(found["read"], 0), number(found["kept"], 0)]
+            rows.append([name, ", ".join(corpus["systems"]), split, *counts, dropped or "none", *words])
+    licences = {f"{corpus['corpus']}: licence: {corpus['licence']}." for corpus in data["data"] if corpus["licence"]}
+    return Grid("data", "Data", header, rows, sorted(licences))
+
+
+def _parameters(data: Json) -> Grid:
+    """The resolved configuration of each system; a key that some system lacks is left blank there."""
+    configs = [found["config"] for found in data["systems"].values()]
+    keys = dict.fromkeys(key for config in configs for key in config)
+    rows = [[key, *(config.get(key, NONE) for config in configs)] for key in keys]
+    return Grid("parameters", "Hyper-parameters", ["key", *data["systems"]], rows)
+
+
+def number(value: float | None, digits: int) -> str:
+    """``1,234.5``, or a dash for none."""
+    return NONE if value is None else f"{value:,.{digits}f}"
+
+
+def duration(seconds: float | None) -> str:
+    """Seconds for people: ``9.5 s``, ``7 min 12 s``, ``1 h 05 min``."""
+    if seconds is None:
+        return NONE
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02} min"
+
+
+def hardware(found: Json | None) -> str:
+    """The machine in a few words."""
+    if not found:
+        return NONE
+    cores = found.get("threads") or found.get("cores")
+    processor = f"{found.get('processor', 'CPU')}" + (f", {cores} threads" if cores else "")
+    return str(found.get("gpu") or processor)
+
+
+def _statistic(found: Json | None) -> str:
+    if not found:
+        return NONE
+    if found["deviation"] is not None:
+        return f"{found['mean']:.2f} ± {found['deviation']:.2f}"
+    return f"{found['mean']:.2f} [{found['low']:.1f}, {found['high']:.1f}]"
+
+
+def _signed(value: float | None) -> str:
+    return NONE if value is None else f"{value:+.2f}".replace("-", "−")
+
+
+def _p(value: float) -> str:
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"

@@ -1,0 +1,74 @@
+"""A rebuilt table as Markdown."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from nmt.report.grids import Grid
+
+Json = dict[str, Any]
+
+
+def render(data: Json, grids: Sequence[Grid]) -> str:
+    """The whole page: scores, figures, samples, how all was made, and how to check it.
+
+    Args:
+        data: what `nmt.report.tables.build` gave.
+        grids: the same as grids of text.
+    """
+    scores, *rest = grids
+    figures = [f"![{f['title']}](../figures/{data['name']}/{f['name']}.png)" for f in data["figures"]]
+    parts = [f"# {escape(data['caption'])}", table(scores), *_listed(scores.notes)]
+    parts += ["## Figures", "\n".join(figures)] if figures else []
+    parts += ["## Sample translations", *map(_sample, data["samples"])] if data["samples"] else []
+    for grid in rest:
+        parts += [f"## {grid.title}", table(grid), *_listed(grid.notes)]
+    return "\n\n".join([*parts, *_check(data)]) + "\n"
+
+
+def table(grid: Grid) -> str:
+    """A grid as a Markdown table, its columns lined up in the source too."""
+    cells = [list(map(escape, row)) for row in (grid.header, *grid.rows)]
+    widths = [max(3, *(len(row[i]) for row in cells)) for i in range(len(grid.header))]
+    right = [grid.numeric(i) for i in range(len(grid.header))]
+    rule = ["-" * (width - 1) + (":" if flush else "-") for width, flush in zip(widths, right, strict=True)]
+    lined = [
+        [cell.rjust(w) if flush else cell.ljust(w) for cell, w, flush in zip(row, widths, right, strict=True)]
+        for row in cells
+    ]
+    return "\n".join(f"| {' | '.join(row)} |" for row in (lined[0], rule, *lined[1:]))
+
+
+def escape(text: str) -> str:
+    """Text that Markdown shows as it is, in a table too."""
+    for character in "\\`*<|":
+        text = text.replace(character, f"\\{character}")
+    return " ".join(text.split())
+
+
+def _listed(notes: Sequence[str]) -> list[str]:
+    return ["\n".join(f"- {escape(note)}" for note in notes)] if notes else []
+
+
+def _sample(sentence: Json) -> str:
+    lines = [f"**Sentence {sentence['line']}**", f"source: {escape(sentence['source'])}"]
+    lines += [f"reference: {escape(sentence['reference'])}"]
+    lines += [f"{escape(one['label'])}: *{escape(one['text'])}*" for one in sentence["translations"]]
+    return "  \n".join(lines)
+
+
+def _check(data: Json) -> list[str]:
+    """Signatures, and the commands that print the scores."""
+    if not data["systems"]:
+        return []
+    lines = [
+        f"{protocol} {metric}: {signature}"
+        for protocol, metrics in data["signatures"].items()
+        for metric, found in metrics.items()
+        for signature in found
+    ]
+    commands = [command for found in data["commands"].values() for command in found]
+    return [
+        "## Signatures", "```\n" + "\n".join(lines) + "\n```",
+        "In the folder of each `scores.json` named above, these print the scores:",
+        "```sh\n" + "\n".join(commands) + "\n```",
+    ]  # fmt: skip

@@ -1,0 +1,176 @@
+"""Figures as PNG and SVG: training curves, positional encoding, causal mask. The same data gives the same SVG."""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+from matplotlib import pyplot
+from matplotlib.axes import Axes
+from matplotlib.colors import ListedColormap
+from matplotlib.figure import Figure as Canvas
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator
+
+from nmt.config import Figure
+from nmt.files import atomic_path
+from nmt.models.embedding import causal_mask, sinusoidal
+
+Records = Sequence[Mapping[str, Any]]
+Curves = Mapping[str, Sequence[Records]]
+"""For each system its logs, one a seed."""
+
+TITLES: dict[Figure, str] = {
+    "loss": "Loss on training and validation text",
+    "accuracy": "Accuracy on training and validation text",
+    "bleu": "BLEU of greedy translations of the validation text",
+    "learning-rate": "Learning rate",
+    "positions": "Sinusoidal positional encoding",
+    "mask": "Causal mask of the decoder",
+}
+
+POSITIONS, MASKED = 50, 12  # how many the last two figures show
+# Okabe and Ito's colours, told apart with any colour vision; the yellow is too faint for lines.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
+STYLE: dict[Any, Any] = {
+    "svg.hashsalt": "nmt", "font.size": 11, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,
+    "grid.color": "#dddddd", "grid.linewidth": 0.6, "axes.titlesize": 12, "axes.titlelocation": "left",
+    "axes.titlepad": 12, "legend.frameon": False, "lines.linewidth": 1.6, "axes.axisbelow": True,
+}  # fmt: skip
+
+
+def draw(figure: Figure, curves: Curves, width: int, out: Path) -> None:
+    """Draw a figure as ``{out}.png`` and ``{out}.svg``.
+
+    Args:
+        figure: which.
+        curves: the logs of the systems compared.
+        width: of the model, for the positional encoding.
+        out: path without an ending.
+    """
+    with pyplot.rc_context(STYLE):
+        canvas, axes = pyplot.subplots(figsize=(7.2, 4.4), layout="constrained")
+        axes.set_title(TITLES[figure])
+        if figure == "positions":
+            _positions(canvas, axes, width)
+        elif figure == "mask":
+            _mask(axes)
+        else:
+            _curves(figure, axes, curves)
+        _save(canvas, out)
+
+
+def _save(canvas: Canvas, out: Path) -> None:
+    for ending, metadata in (("png", {"Software": None}), ("svg", {"Date": None, "Creator": None})):
+        with atomic_path(out.with_name(f"{out.name}.{ending}")) as part:
+            canvas.savefig(part, format=ending, dpi=160, metadata=metadata)
+    pyplot.close(canvas)
+
+
+def _curves(figure: Figure, axes: Axes, curves: Curves) -> None:
+    """Lines of one quantity against epochs, or updates for the learning rate."""
+    {"loss": _loss, "accuracy": _accuracy, "bleu": _bleu, "learning-rate": _learning_rate}[figure](axes, curves)
+    if not axes.lines:
+        axes.text(0.5, 0.5, "not measured in these trainings", ha="center", va="center", transform=axes.transAxes)
+    axes.set_xlim(left=0)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    if len(curves) > 1 or figure in ("loss", "accuracy"):
+        _legend(axes, curves, both=figure in ("loss", "accuracy"))
+
+
+def _loss(axes: Axes, curves: Curves) -> None:
+    _both(axes, curves, lambda record: record["loss"])
+    axes.set(xlabel="epoch", ylabel="loss (nats per target piece)")
+
+
+def _accuracy(axes: Axes, curves: Curves) -> None:
+    _both(axes, curves, lambda record: 100 * record["accuracy"])
+    axes.set(xlabel="epoch", ylabel="target pieces predicted right (%)")
+
+
+def _bleu(axes: Axes, curves: Curves) -> None:
+    _lines(axes, curves, lambda records: _points(records, "valid", "epoch", lambda record: record["bleu"]), marker=".")
+    axes.set(xlabel="epoch", ylabel="BLEU (0 to 100)")
+
+
+def _learning_rate(axes: Axes, curves: Curves) -> None:
+    _lines(axes, curves, lambda records: _points(records, "train", "update", lambda record: record["learning_rate"]))
+    axes.set(xlabel="update", ylabel="learning rate")
+    axes.ticklabel_format(axis="y", style="sci", scilimits=(-3, 3), useMathText=True)
+
+
+def _both(axes: Axes, curves: Curves, value: Callable[[Mapping[str, Any]], float]) -> None:
+    """Training, averaged over each epoch, dashed; validation solid."""
+    _lines(axes, curves, lambda records: _epochs(records, value), linestyle="--", marker=".", markersize=4, alpha=0.75)
+    _lines(axes, curves, lambda records: _points(records, "valid", "epoch", value), marker=".")
+
+
+def _lines(
+    axes: Axes, curves: Curves, points: Callable[[Records], Iterable[tuple[float, float]]], **style: Any
+) -> None:
+    """A line a log, the seeds of a system in its colour."""
+    for colour, logs in zip(_colours(len(curves)), curves.values(), strict=True):
+        for records in logs:
+            line = list(points(records))
+            if line:
+                axes.plot(*zip(*line, strict=True), color=colour, **style)
+
+
+def _colours(count: int) -> list[str]:
+    return [COLOURS[i % len(COLOURS)] for i in range(count)]
+
+
+def _points(
+    records: Records, event: str, across: str, value: Callable[[Mapping[str, Any]], float | None]
+) -> list[tuple[float, float]]:
+    found = [(record[across], value(record)) for record in records if record["event"] == event]
+    return [(x, y) for x, y in found if y is not None]
+
+
+def _epochs(records: Records, value: Callable[[Mapping[str, Any]], float]) -> list[tuple[float, float]]:
+    """The mean of each epoch's training records, at the end of the epoch (or of the log)."""
+    epochs: dict[int, list[tuple[float, float]]] = {}
+    for point in _points(records, "train", "epoch", value):
+        epochs.setdefault(math.ceil(point[0]), []).append(point)
+    last = max(epochs, default=0)
+    return [
+        (points[-1][0] if epoch == last else epoch, sum(y for _, y in points) / len(points))
+        for epoch, points in epochs.items()
+    ]
+
+
+def _legend(axes: Axes, curves: Curves, both: bool) -> None:
+    """The systems by colour, and, where both are drawn, what dashes mean."""
+    names = list(curves) if len(curves) > 1 else []
+    handles = [Line2D([], [], color=c, label=n) for c, n in zip(_colours(len(names)), names, strict=True)]
+    grey = "#666666" if names else COLOURS[0]
+    if both:
+        handles.append(Line2D([], [], color=grey, linestyle="--", label="training, mean of the epoch"))
+        handles.append(Line2D([], [], color=grey, marker=".", label="validation"))
+    axes.legend(handles=handles)
+
+
+def _positions(canvas: Canvas, axes: Axes, width: int) -> None:
+    values = sinusoidal(POSITIONS, width).numpy()
+    image = axes.imshow(values, cmap="RdBu", vmin=-1, vmax=1, aspect="auto", interpolation="nearest")
+    axes.set(xlabel="dimension", ylabel="position in the sentence")
+    axes.grid(visible=False)
+    canvas.colorbar(image, ax=axes, label="value")
+
+
+def _mask(axes: Axes) -> None:
+    hidden, seen = "#e6e6e6", COLOURS[0]
+    axes.imshow(causal_mask(MASKED).numpy(), cmap=ListedColormap([hidden, seen]), interpolation="nearest")
+    axes.set(xlabel="position looked at", ylabel="position that looks")
+    axes.set_xticks([x - 0.5 for x in range(1, MASKED)], minor=True)
+    axes.set_yticks([y - 0.5 for y in range(1, MASKED)], minor=True)
+    axes.grid(visible=False)
+    axes.grid(which="minor", color="white", linewidth=1)
+    axes.tick_params(which="minor", length=0)
+    patches = [Patch(color=seen, label="seen"), Patch(color=hidden, label="hidden")]
+    axes.legend(handles=patches, loc="upper left", bbox_to_anchor=(1, 1))

@@ -1,0 +1,255 @@
+"""The data behind a rebuilt table: published figures beside ours, and how each of ours was made."""
+
+import csv
+import io
+import os
+import statistics
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from nmt.config import Row, System, Table
+from nmt.files import read_json, write_json, write_text
+from nmt.layout import Layout
+from nmt.report.grids import grids
+from nmt.report.markdown import render as markdown
+from nmt.report.plots import TITLES
+from nmt.scoring.samples import samples
+from nmt.scoring.significance import compare
+from nmt.tracking import flatten
+
+METRICS = ("bleu", "chrf", "ter")
+PROTOCOLS = ("tokenised", "detokenised")
+Json = dict[str, Any]
+
+
+def build(name: str, table: Table, layout: Layout, seeds: Sequence[int]) -> Json:
+    """Gather all that a table shows from the results folder.
+
+    Args:
+        name: of the table.
+        table: its systems and rows.
+        layout: where results are.
+        seeds: of the systems that name none.
+
+    Returns:
+        JSON: ``rows`` in the table file's order, ``systems`` (configuration and trainings), ``data``, ``signatures``,
+        ``commands``, ``samples`` and ``figures``. Scores are on the 0 to 100 scale, times in seconds. Differences are
+        ours minus published; published figures stand beside tokenised scores.
+
+    Raises:
+        DataError: a result is missing.
+    """
+    gather = _Gather(name, table, layout, seeds)
+    data = gather.data()
+    return {
+        "name": name, "caption": " ".join(table.caption.split()), "tests": table.tests, "limit": layout.limit,
+        "synthetic": any(corpus["synthetic"] for corpus in data), "rows": gather.rows(), "data": data,
+        "systems": {system: gather.system(system) for system in gather.trained},
+        "signatures": {p: {m: gather.distinct(p, m, "signature") for m in METRICS} for p in PROTOCOLS},
+        "commands": {protocol: gather.distinct("commands", protocol) for protocol in PROTOCOLS},
+        "samples": gather.samples(),
+        "figures": [{"name": figure, "title": TITLES[figure]} for figure in table.figures],
+    }  # fmt: skip
+
+
+def write(data: Json, out: Path) -> None:
+    """Write what `build` gave as ``{out}.json``, ``.csv`` and ``.md`` (the page is `nmt.report.html`'s)."""
+    write_json(out.with_name(f"{out.name}.json"), data)
+    write_text(out.with_name(f"{out.name}.csv"), as_csv(data["rows"]))
+    write_text(out.with_name(f"{out.name}.md"), markdown(data, grids(data)))
+
+
+class _Gather:
+    """Reads the results of one table."""
+
+    def __init__(self, name: str, table: Table, layout: Layout, seeds: Sequence[int]) -> None:
+        self.name, self.table, self.layout, self._seeds = name, table, layout, seeds
+        self.trained = list(dict.fromkeys(row.system for row in table.rows if row.system))
+        self._scores: dict[Path, Json] = {}
+
+    def seeds(self, system: str) -> Sequence[int]:
+        return self.table.systems[system].seeds or self._seeds
+
+    def test(self, row: Row) -> str:
+        return row.test or self.table.tests[0]
+
+    def folder(self, row: Row, seed: int) -> Path:
+        return self.layout.scores(self.name, row, self.test(row), seed)
+
+    def scores(self, row: Row) -> list[Json]:
+        """What ``scores.json`` holds, a seed each."""
+        assert row.system is not None
+        folders = [self.folder(row, seed) for seed in self.seeds(row.system)]
+        self._scores |= {f: read_json(f / "scores.json") for f in folders if f not in self._scores}
+        return [self._scores[folder] for folder in folders]
+
+    def rows(self) -> list[Json]:
+        rows, baselines = [], dict[str, Row]()
+        for row in self.table.rows:
+            found = self.quoted(row) if row.system is None else self.row(row)
+            if row.system is not None:
+                baseline = baselines.setdefault(self.test(row), row)
+                found["against"] = None if baseline is row else self.against(baseline, row)
+            rows.append(found)
+        return rows
+
+    def quoted(self, row: Row) -> Json:
+        """A published figure for reference only."""
+        published = row.published.model_dump(exclude_none=True) if row.published else {}
+        return {
+            "label": row.label, "quoted": row.system is None, "note": row.note, "test": self.test(row),
+            "published": published,
+        }  # fmt: skip
+
+    def row(self, row: Row) -> Json:
+        """A trained row, over its seeds."""
+        assert row.system is not None
+        each, head = self.scores(row), self.quoted(row)
+        made = [scores["provenance"] for scores in each]
+        results = {p: {m: _statistic([scores[p][m] for scores in each]) for m in METRICS} for p in PROTOCOLS}
+        differences = {
+            metric: results["tokenised"][metric]["mean"] - figure
+            for metric, figure in head["published"].items()
+            if metric in METRICS
+        }
+        precisions = zip(*(scores["tokenised"]["bleu"]["precisions"] for scores in each), strict=True)
+        return head | {
+            "system": row.system, "at": row.at, "decoding": row.decoding.model_dump(mode="json"),
+            "seeds": list(self.seeds(row.system)), "scores": results, "difference": differences,
+            "precisions": [statistics.fmean(values) for values in precisions],
+            "checkpoints": [{key: one.get(key) for key in ("seed", "update", "epoch", "checkpoints")} for one in made],
+            "training_seconds": _mean(one.get("training_seconds") for one in made),
+            "decoding_seconds": _mean(scores["decoding"].get("seconds") for scores in each),
+            "valid_loss": _mean(one.get("valid_loss") for one in made),
+            "valid_bleu": _mean(one.get("valid_bleu") for one in made),
+            "parameters": made[0].get("parameters"), "hardware": _distinct(one.get("hardware") for one in made),
+            "code_version": _distinct(one.get("code_version") for one in made),
+            "provenance": [self.link(self.folder(row, seed) / "scores.json") for seed in self.seeds(row.system)],
+        }  # fmt: skip
+
+    def against(self, baseline: Row, row: Row) -> Json:
+        """Paired bootstrap of a row against the first trained one, for the first seed of each.
+
+        Detokenised, because rows whose recipes differ share only the raw references.
+        """
+        assert baseline.system is not None and row.system is not None
+        seeds = [self.seeds(baseline.system)[0], self.seeds(row.system)[0]]
+        found = compare(self.folder(baseline, seeds[0]), self.folder(row, seeds[1]), ["bleu"])["detokenised"]["bleu"]
+        return {
+            "label": baseline.label, "seeds": seeds, "metric": "detokenised BLEU", "difference": found["difference"],
+            "p_value": found["p_value"], "signature": found["signature"],
+        }  # fmt: skip
+
+    def link(self, path: Path) -> str:
+        """A path as seen from the table's folder."""
+        return os.path.relpath(path, self.layout.table(self.name).parent)
+
+    def system(self, system: str) -> Json:
+        """A system's resolved configuration and what its trainings took."""
+        keep = (
+            "updates",
+            "epochs",
+            "seconds",
+            "stopped",
+            "tokens_per_second",
+            "parameters",
+            "hardware",
+            "code_version",
+        )
+        trainings = []
+        for seed in self.seeds(system):
+            training = read_json(self.layout.run(self.name, system, seed) / "training.json")
+            trainings.append({"seed": seed, **{key: training.get(key) for key in keep}})
+        config = flatten(self.table.systems[system].model_dump(mode="json", exclude={"seeds"}))
+        return {"config": config, "trainings": trainings}
+
+    def data(self) -> list[Json]:
+        """Each corpus as it was cleaned, with the systems that use it."""
+        users: dict[Path, list[str]] = {}
+        for name in self.trained:
+            users.setdefault(self.layout.clean(self.table.systems[name]), []).append(name)
+        return [self._corpus(folder, self.table.systems[names[0]], names) for folder, names in users.items()]
+
+    def _corpus(self, folder: Path, system: System, names: list[str]) -> Json:
+        report, corpus = read_json(folder / "report.json"), read_json(self.layout.raw(system) / "corpus.json")
+        shown = [split for split in ("train", "valid", *self.table.tests) if split in report["splits"]]
+        splits = {
+            split: report["splits"][split] | {"source": corpus["splits"].get(split, {}).get(system.source)}
+            for split in shown
+        }
+        return {
+            "corpus": corpus["corpus"], "languages": system.languages, "systems": names, "splits": splits,
+            "licence": corpus.get("licence"), "synthetic": bool(corpus.get("synthetic")),
+        }  # fmt: skip
+
+    def distinct(self, *path: str) -> list[str]:
+        """The different values that the rows' scores have at a path of keys."""
+        values = []
+        for row in self.table.rows:
+            for value in self.scores(row) if row.system else []:
+                for key in path:
+                    value = value[key]
+                values.append(value)
+        return _distinct(values)
+
+    def samples(self) -> list[Json]:
+        """Sentences of the first test set: source, reference, and each row's translation (its first seed's)."""
+        test, found = self.table.tests[0], list[Json]()
+        for row in self.table.rows:
+            if row.system is None or self.test(row) != test:
+                continue
+            chosen = samples(self.folder(row, self.seeds(row.system)[0]), self.table.samples)
+            if not found:
+                found = [{k: s[k] for k in ("line", "source", "reference")} | {"translations": []} for s in chosen]
+            for sentence, sample in zip(found, chosen, strict=True):
+                sentence["translations"].append({"label": row.label, "text": sample["hypothesis"]})
+        return found
+
+
+def _statistic(scores: Sequence[Json]) -> Json:
+    """Mean over seeds with standard deviation, or one seed's score with its bootstrap interval."""
+    values = [score["score"] for score in scores]
+    several = {"mean": statistics.fmean(values), "values": values}
+    if len(values) > 1:
+        return several | {"deviation": statistics.stdev(values), "low": None, "high": None}
+    return several | {"deviation": None, "low": scores[0]["low"], "high": scores[0]["high"]}
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return statistics.fmean(known) if known else None
+
+
+def _distinct(values: Iterable[Any]) -> list[Any]:
+    found: list[Any] = []
+    for value in values:
+        if value is not None and value not in found:
+            found.append(value)
+    return found
+
+
+def as_csv(rows: Sequence[Json]) -> str:
+    """Rows as CSV, a column a figure; empty where a row has none."""
+    flat = [_flat(row) for row in rows]
+    columns = list(dict.fromkeys(key for row in flat for key in row))
+    stream = io.StringIO()
+    writer = csv.DictWriter(stream, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(flat)
+    return stream.getvalue()
+
+
+def _flat(row: Json) -> Json:
+    flat = {key: row.get(key) for key in ("label", "quoted", "test", "system", "at")}
+    flat["seeds"] = " ".join(map(str, row.get("seeds", [])))
+    flat |= {f"published_{metric}": row["published"].get(metric) for metric in ("bleu", "ter", "chrf", "meteor")}
+    for protocol, metrics in row.get("scores", {}).items():
+        for metric, found in metrics.items():
+            flat[f"{protocol}_{metric}"] = found["mean"]
+            flat |= {f"{protocol}_{metric}_{part}": found[part] for part in ("deviation", "low", "high")}
+    flat |= {f"difference_{metric}": value for metric, value in row.get("difference", {}).items()}
+    flat["p_value"] = (row.get("against") or {}).get("p_value")
+    flat |= {key: row.get(key) for key in ("parameters", "training_seconds", "valid_loss", "valid_bleu")}
+    flat |= {key: row.get("decoding", {}).get(key) for key in ("beam", "length_penalty")}
+    return flat | {"code_version": " ".join(row.get("code_version", [])), "note": row["note"]}

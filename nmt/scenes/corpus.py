@@ -1,0 +1,127 @@
+"""The corpus of scenes: its splits, disjoint in every language, and its files."""
+
+import random
+from collections.abc import Callable, Iterator
+from functools import cache
+from itertools import islice
+from pathlib import Path
+
+from nmt.files import sha256, write_json, write_text
+from nmt.scenes import english, french, german
+from nmt.scenes.grammar import sample
+from nmt.scenes.scene import Scene
+
+SEED = 1
+"""The corpus's seed: it is one corpus, the same everywhere."""
+
+SIZES = {"test_ambiguous": 500, "test": 500, "valid": 500, "train": 10_000}
+"""Sentence pairs a split, in the order in which they are drawn: the training text gives way to the others."""
+
+_CLAUSES: dict[str, Callable[[Scene], str]] = {
+    "en": english.clause,
+    "de": german.clause,
+    "fr": french.clause,
+}
+_FORMS: dict[str, Callable[[Scene], str]] = {
+    "en": english.ambiguous_form,
+    "de": german.ambiguous_form,
+    "fr": french.ambiguous_form,
+}
+
+
+def sentence(scene: Scene, language: str) -> str:
+    """What the scene shows, as a caption in ``en``, ``de`` or ``fr``."""
+    clause = _CLAUSES[language](scene)
+    return f"{clause[0].upper()}{clause[1:]}."
+
+
+def scenes(seed: int, count: int) -> Iterator[Scene]:
+    """Yield ``count`` scenes; the same ones for the same seed, whatever the machine or the process."""
+    return islice(_endless(seed), count)
+
+
+@cache
+def splits() -> dict[str, tuple[Scene, ...]]:
+    """The scenes of each split: no sentence, in any language, is in two of them, nor twice in one.
+
+    ``train`` and ``valid`` have ambiguous words as they come, ``test`` has none. In ``test_ambiguous`` each English
+    sentence comes twice in a row, once in each sense: who does not look at the picture gets half of them right.
+    """
+    taken: set[str] = set()
+    stream = (scene for scene in _endless(SEED) if _claim(scene, taken))
+    found: dict[str, tuple[Scene, ...]] = {}
+    for split, size in SIZES.items():
+        if split == "test_ambiguous":
+            found[split] = tuple(islice(_with_twins(stream, taken), size))
+        else:
+            fitting = (scene for scene in stream if split != "test" or scene.ambiguous is None)
+            found[split] = tuple(islice(fitting, size))
+    return {split: found[split] for split in ("train", "valid", "test", "test_ambiguous")}
+
+
+def write_corpus(folder: Path, languages: str | tuple[str, str], limit: int | None = None) -> None:
+    """Write ``{split}.{language}`` for each split and language, and ``corpus.json``.
+
+    Where the source language is English, also ``test_ambiguous.words.tsv``: for each line of that test set the
+    ambiguous English word, its translation in the reference, and its translation in the wrong sense.
+
+    Args:
+        folder: where to write; made if it is not there.
+        languages: source and target: ``en-de``, or the two codes.
+        limit: write only the first so many pairs of each split.
+    """
+    source, target = languages.split("-") if isinstance(languages, str) else languages
+    chosen = {split: found[:limit] for split, found in splits().items()}
+    for split, found in chosen.items():
+        for language in (source, target):
+            _write_lines(folder / f"{split}.{language}", (sentence(scene, language) for scene in found))
+    if source == "en":
+        words = ("\t".join(ambiguous_words(scene, target)) for scene in chosen["test_ambiguous"])
+        _write_lines(folder / "test_ambiguous.words.tsv", words)
+    write_json(folder / "corpus.json", _describe(folder, source, target))
+
+
+def ambiguous_words(scene: Scene, language: str) -> tuple[str, str, str]:
+    """An ambiguous scene's English word; in ``language`` its noun as the sentence has it; and the other sense's."""
+    form = _FORMS[language]
+    return english.ambiguous_form(scene), form(scene), form(scene.twin)
+
+
+def _endless(seed: int) -> Iterator[Scene]:
+    rng = random.Random(f"scenes {seed}")  # a text seeds by its SHA-512, not by Python's hash
+    while True:
+        yield sample(rng)
+
+
+def _claim(scene: Scene, taken: set[str]) -> bool:
+    """Take a scene's sentences unless one of them is taken already; says whether that went well."""
+    sentences = {sentence(scene, language) for language in _CLAUSES}
+    if free := taken.isdisjoint(sentences):
+        taken |= sentences
+    return free
+
+
+def _with_twins(stream: Iterator[Scene], taken: set[str]) -> Iterator[Scene]:
+    """The ambiguous scenes of a stream, each with its other sense, whose English sentence is the same."""
+    for scene in stream:
+        if scene.ambiguous:
+            taken |= {sentence(scene.twin, language) for language in _CLAUSES}
+            yield from (scene, scene.twin)
+
+
+def _write_lines(path: Path, lines: Iterator[str]) -> None:
+    write_text(path, "".join(f"{line}\n" for line in lines))
+
+
+def _describe(folder: Path, source: str, target: str) -> dict[str, object]:
+    def file(split: str, language: str) -> dict[str, object]:
+        path = folder / f"{split}.{language}"
+        return {"lines": path.read_text(encoding="utf-8").count("\n"), "sha256": sha256(path), "url": "built in"}
+
+    return {
+        "corpus": "scenes",
+        "languages": f"{source}-{target}",
+        "licence": "CC0-1.0",
+        "splits": {split: {language: file(split, language) for language in (source, target)} for split in splits()},
+        "synthetic": True,
+    }

@@ -1,0 +1,26 @@
+"""Sample translations of a scored test set."""
+
+from pathlib import Path
+
+from nmt.files import read_lines
+
+PARTS = {"source": "sources.txt", "reference": "references.detok", "hypothesis": "hypotheses.detok"}
+
+
+def samples(scores: Path, count: int) -> list[dict[str, str]]:
+    """Sentences spread evenly over a test set, so that nobody chose them.
+
+    Args:
+        scores: a folder that `nmt.scoring.score.score` wrote.
+        count: how many; all of them where there are fewer.
+
+    Returns:
+        For each ``line`` (from 1), ``source``, ``reference`` and ``hypothesis``, detokenised.
+
+    Raises:
+        DataError: a text is missing.
+    """
+    texts = {part: list(read_lines(scores / name)) for part, name in PARTS.items()}
+    total = len(texts["source"])
+    chosen = [i * total // count for i in range(count)] if count < total else range(total)
+    return [{"line": str(i + 1), **{part: lines[i] for part, lines in texts.items()}} for i in chosen]

@@ -1,0 +1,150 @@
+"""BLEU, chrF and TER of one translated test set, by two protocols, each with what sacrebleu needs to repeat it."""
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from sacrebleu.metrics.base import Metric
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+from sacrebleu.metrics.ter import TER
+
+from nmt.corpora import misaligned
+from nmt.errors import DataError
+from nmt.files import read_json, read_lines, sha256, write_json, write_text
+from nmt.text.tokenize import detokenize
+
+Protocol = Literal["tokenised", "detokenised"]
+Texts = dict[str, list[str]]
+
+ENDINGS: dict[Protocol, str] = {"tokenised": "tok", "detokenised": "detok"}
+"""The two protocols, and how the names of the texts that each compares end."""
+
+SAMPLES = 1000
+SEED = 12345
+"""Bootstrap samples and seed, sacrebleu's own defaults."""
+
+
+def score(
+    hypotheses: Path, clean: Path, raw: Path, test: str, source: str, target: str, model: Path, out: Path
+) -> None:
+    """Score a translated test set; writes the texts that were compared and, last, ``scores.json``.
+
+    Args:
+        hypotheses: the model's output, tokenised as its training text was; ``decoding.json`` lies beside it.
+        clean: folder of the cleaned corpus, for tokenised references.
+        raw: folder of the raw corpus, for untouched references and sources.
+        test: name of the test set.
+        source: source language.
+        target: target language.
+        model: model directory, for its cleaning recipe and provenance.
+        out: folder to write.
+
+    Raises:
+        DataError: a file is missing, empty or not UTF-8, or hypotheses and references differ in length.
+    """
+    recipe = read_json(model / "cleaning.json")["cleaning"]
+    references = {"tok": clean / f"{test}.{target}", "detok": raw / f"{test}.{target}"}
+    sources = raw / f"{test}.{source}"
+    texts = _read_aligned(hypotheses, {**references, "sources": sources}, target, recipe)
+    (out / "scores.json").unlink(missing_ok=True)
+    for name, lines in texts.items():
+        write_text(out / name, "".join(f"{line}\n" for line in lines))
+    results = {protocol: _score_texts(texts, protocol, recipe["lowercase"]) for protocol in ENDINGS}
+    making = {
+        "sentences": len(texts["sources.txt"]), "test": test, "languages": f"{source}-{target}",
+        "references_sha256": {p: sha256(references[ending]) for p, ending in ENDINGS.items()},
+        "commands": {protocol: command(protocol, recipe["lowercase"]) for protocol in ENDINGS},
+        "cleaning": recipe, "provenance": read_json(model / "provenance.json"),
+        "decoding": read_json(hypotheses.with_name("decoding.json")),
+    }  # fmt: skip
+    write_json(out / "scores.json", {**results, **making})
+
+
+def _read_aligned(hypotheses: Path, others: dict[str, Path], language: str, recipe: dict[str, Any]) -> Texts:
+    """The texts of a scores folder by name, each equally long."""
+    tokenised = list(read_lines(hypotheses))
+    read = {name: list(read_lines(path)) for name, path in others.items()}
+    for name, path in others.items():
+        if len(read[name]) != len(tokenised):
+            raise misaligned({hypotheses: len(tokenised), path: len(read[name])})
+    if not tokenised:
+        raise DataError(f"{hypotheses}: expected sentences, got an empty file; look at the test set")
+    moses = recipe["tokenize"] == "moses"
+    return {
+        "hypotheses.tok": tokenised,
+        "references.tok": read["tok"],
+        "hypotheses.detok": [detokenize(line, language) for line in tokenised] if moses else tokenised,
+        "references.detok": read["detok"],
+        "sources.txt": read["sources"],
+    }
+
+
+def _score_texts(texts: Texts, protocol: Protocol, lowercase: bool) -> dict[str, Any]:
+    ending = ENDINGS[protocol]
+    hypotheses, references = texts[f"hypotheses.{ending}"], texts[f"references.{ending}"]
+    return score_lines(hypotheses, references, protocol, lowercase)
+
+
+def score_lines(
+    hypotheses: Sequence[str], references: Sequence[str], protocol: Protocol, lowercase: bool = True
+) -> dict[str, Any]:
+    """Score hypotheses, one reference each.
+
+    Args:
+        hypotheses: one a sentence.
+        references: as many.
+        protocol: ``tokenised`` splits at spaces only, ``detokenised`` as mteval-v13a does.
+        lowercase: whether the hypotheses are lowercased, so that case must not count.
+
+    Returns:
+        For ``bleu``, ``chrf`` and ``ter`` their ``score`` (0 to 100; TER may pass 100, lower is better), ``low`` and
+        ``high`` (95 % bootstrap interval) and ``signature``; for BLEU also the four n-gram ``precisions`` and the
+        ``brevity_penalty``.
+    """
+    fix_seed()
+    return {name: _measure(metric, hypotheses, references) for name, metric in metrics(protocol, lowercase).items()}
+
+
+def metrics(protocol: Protocol, lowercase: bool) -> dict[str, Metric]:
+    """Sacrebleu's metrics as a protocol sets them; its command line by `command` sets them the same."""
+    lower = lowercase and protocol == "detokenised"  # tokenised text is compared as it is
+    tokenizer = "none" if protocol == "tokenised" else "13a"
+    # force: no warning that the text looks tokenised, which it is.
+    bleu = BLEU(tokenize=tokenizer, lowercase=lower, force=True)
+    return {"bleu": bleu, "chrf": CHRF(lowercase=lower), "ter": TER()}
+
+
+def command(protocol: Protocol, lowercase: bool) -> str:
+    """The command that prints a protocol's scores, to be run in the folder of ``scores.json``."""
+    ending = ENDINGS[protocol]
+    options = "--tokenize none --force"
+    if protocol == "detokenised":
+        options = "--tokenize 13a --force" + (" --lowercase --chrf-lowercase" if lowercase else "")
+    files = f"references.{ending} -i hypotheses.{ending}"
+    return f"sacrebleu {files} -m bleu chrf ter {options} --confidence --width 2"
+
+
+def fix_seed() -> None:
+    """Make sacrebleu's bootstrap draw the same samples on every machine."""
+    os.environ["SACREBLEU_SEED"] = str(SEED)
+
+
+def _measure(metric: Metric, hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, Any]:
+    """One metric with its interval."""
+    # As sacrebleu's command line reads files; TER would otherwise see trailing spaces.
+    stripped = [[line.rstrip() for line in lines] for lines in (hypotheses, references)]
+    found = metric.corpus_score(stripped[0], [stripped[1]], n_bootstrap=SAMPLES)
+    signature = str(metric.get_signature())
+    printed = json.loads(found.format(width=6, signature=signature, is_json=True))
+    middle, half = printed.get("confidence_mean", found.score), printed.get("confidence_var", 0.0)
+    most = (
+        float("inf") if isinstance(metric, TER) else 100.0
+    )  # sacrebleu's interval is symmetric and may leave the scale
+    interval = {"low": max(0.0, round(middle - half, 6)), "high": min(most, round(middle + half, 6))}
+    result = {"score": found.score, **interval, "signature": signature}
+    if isinstance(metric, BLEU):
+        result |= {"precisions": found.precisions, "brevity_penalty": found.bp}
+    return result

@@ -1,0 +1,85 @@
+"""The whole pipeline as a user runs it: Snakemake, every stage, tiny corpora, a model too small to be good."""
+
+import csv
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from snakes import Project
+
+SYSTEM: dict[str, Any] = {
+    "corpus": "scenes",
+    "languages": "en-de",
+    "subwords": {"size": 200},
+    "model": {"layers": 1, "width": 32, "ffn": 64, "heads": 2},
+    "training": {
+        "batch": "512 tokens",
+        "updates": 30,
+        "checkpoint_every": "10 updates",
+        "schedule": {"peak": 0.005, "warmup": 10},
+    },
+}
+SHORT = {"length_factor": 1.0, "length_extra": 5}  # a model that has learned little does not know where to end
+ROWS = [
+    {
+        "label": "ours",
+        "system": "tiny",
+        "at": "average 2",
+        "decoding": {"beam": 2, **SHORT},
+        "published": {"bleu": 30.0, "ter": 50.0},
+    },
+    {"label": "ours, at the end", "system": "tiny", "at": "last", "decoding": {"beam": 1, **SHORT}},
+    {"label": "theirs", "published": {"bleu": 34.2, "ter": 48.7}},
+]
+FIGURES = ["loss", "accuracy", "bleu", "learning-rate", "positions", "mask"]
+
+
+def trial(folder: Path, test: str, system: dict[str, Any], **settings: object) -> Project:
+    table = {"caption": "A trial", "tests": [test], "systems": {"tiny": system}, "rows": ROWS, "figures": FIGURES}
+    return Project(folder, {"trial": table}, **settings)
+
+
+def run(project: Project) -> Path:
+    """Build the table; returns the results folder."""
+    done = project.snakemake()
+    assert done.returncode == 0, done.stdout
+    return project.folder / "results"
+
+
+def check_results(results: Path, test: str) -> None:
+    """Every file is there, and the table shows the scores that lie beside the texts."""
+    for kind in ("md", "csv", "html", "json"):
+        assert (results / "tables" / f"trial.{kind}").stat().st_size > 0
+    for figure in FIGURES:
+        for kind in ("png", "svg"):
+            assert (results / "figures" / "trial" / f"{figure}.{kind}").stat().st_size > 0
+    (scores,) = (results / "runs/trial/tiny").glob(f"seed1/average-2/{test}/beam2-*/scores.json")
+    assert 0 <= json.loads(scores.read_text())["tokenised"]["bleu"]["score"] <= 100
+    with (results / "tables" / "trial.csv").open(newline="") as stream:
+        assert len(list(csv.reader(stream))) > len(ROWS)
+
+
+def test_scenes_from_nothing_to_a_translating_model(tmp_path: Path) -> None:
+    project = trial(tmp_path, "test", SYSTEM, limit=200, seeds=[1, 2])
+    results = run(project)
+    check_results(results, "test")
+    assert "Nothing to be done" in project.snakemake().stdout
+    (model,) = results.glob("runs/trial/tiny/seed2/last/model")
+    translated = subprocess.run(
+        [sys.executable, "-m", "nmt", "translate", str(model), "--device", "cpu"],
+        input="A red ball.\nA dog.\n",
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert len(translated.stdout.splitlines()) == 2
+
+
+@pytest.mark.skipif("NMT_MIRROR" not in os.environ, reason="NMT_MIRROR (a folder with Multi30K) is not set")
+def test_multi30k_cut_to_a_few_hundred_pairs(tmp_path: Path) -> None:
+    system = {**SYSTEM, "corpus": "multi30k", "cleaning": {"characters": "latin"}, "subwords": {"size": 500}}
+    check_results(run(trial(tmp_path, "test_2016_flickr", system, limit=300)), "test_2016_flickr")

@@ -1,0 +1,70 @@
+"""What the workflow asks of a configuration, without Snakemake."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nmt.config import Table, Workflow
+from nmt.errors import ConfigError
+from nmt.plan import Plan
+
+DATA = {"corpus": "mine", "languages": "en-de"}
+TABLE = Table.model_validate(
+    {
+        "caption": "Two systems",
+        "tests": ["news", "talks"],
+        "systems": {
+            "small": {**DATA, "training": {"updates": 1}},
+            "large": {**DATA, "training": {"updates": 1}, "model": {"layers": 9}, "seeds": [7]},
+            "unused": {**DATA, "training": {"updates": 1}},
+        },
+        "rows": [
+            {"label": "a", "system": "small"},
+            {"label": "b", "system": "small", "test": "talks"},
+            {"label": "c", "system": "large", "at": "average best 5"},
+            {"label": "d", "published": {"bleu": 30}},
+        ],
+    }
+)
+
+
+def plan(**settings: Any) -> Plan:
+    return Plan(Workflow.model_validate({"tables": ["one"], "seeds": [1, 2], **settings}), {"one": TABLE})
+
+
+def test_only_systems_of_rows_are_trained_with_their_own_seeds_or_all() -> None:
+    assert plan().runs("one") == [("small", 1), ("small", 2), ("large", 7)]
+
+
+def test_scores_of_a_table_and_of_one_run() -> None:
+    assert len(plan().scores("one")) == 5
+    of_run = [Path(score).parts[-3] for score in plan().scores("one", ("small", 2))]
+    assert of_run == ["news", "talks"]
+    (large,) = plan().scores("one", ("large", 7))
+    assert "large/seed7/average-best-5/news/beam5-" in large
+
+
+def test_users_files_of_the_pair_only() -> None:
+    files = {"en": "a.en", "de": "a.de", "fr": "a.fr"}
+    made = plan(corpora={"mine": {"train": files, "valid": files, "tests": {"news": files}}})
+    raw = str(made.layout.raw(TABLE.systems["small"]))
+    assert made.own_files(raw) == ["a.en", "a.de"] * 3
+    assert plan().own_files(raw) == []
+
+
+@pytest.mark.parametrize("change", [{"device": "cpu"}, {"mirror": "/elsewhere"}])
+def test_the_closing_stages_do_not_see_where_work_was_done(change: dict[str, Any]) -> None:
+    assert plan(**change).settings_for(["one"]) == plan().settings_for(["one"])
+
+
+@pytest.mark.parametrize(("device", "claims"), [("cpu", False), ("auto", True), ("cuda", True)])
+def test_a_gpu_is_claimed_unless_the_cpu_is_asked_for(device: str, claims: bool) -> None:
+    assert ("gpu" in plan(device=device).device) == claims
+
+
+def test_unknown_names_are_told_with_the_nearest() -> None:
+    with pytest.raises(ConfigError, match="no system 'smal'; did you mean 'small'"):
+        plan().system("one", "smal")
+    with pytest.raises(ConfigError, match="no table 'two'; expected one of: one"):
+        plan().system("two", "small")

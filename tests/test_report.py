@@ -1,0 +1,261 @@
+import csv
+import json
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import fakes
+import pytest
+from PIL import Image
+
+from nmt.config import Table
+from nmt.errors import DataError
+from nmt.files import read_json
+from nmt.layout import Layout
+from nmt.report import report
+from nmt.report.grids import Grid, duration, number
+from nmt.report.html import marks
+from nmt.report.markdown import escape, table
+from nmt.report.plots import TITLES, draw
+
+
+class Built:
+    """A table and its files."""
+
+    def __init__(self, folder: Path, what: Table, seeds: list[int], synthetic: bool = False) -> None:
+        self.layout, self.table = Layout(folder / "results"), what
+        fakes.write_results(self.layout, "toy", what, seeds, synthetic)
+        report("toy", what, self.layout, seeds)
+
+    def text(self, ending: str) -> str:
+        return (self.layout.results / "tables" / f"toy.{ending}").read_text(encoding="utf-8")
+
+    @property
+    def data(self) -> dict[str, Any]:
+        return dict(json.loads(self.text("json")))
+
+    def bleu(self, row: int, seed: int) -> float:
+        folder = self.layout.scores("toy", self.table.rows[row], "test", seed)
+        return float(read_json(folder / "scores.json")["tokenised"]["bleu"]["score"])
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    return Built(tmp_path_factory.mktemp("one"), fakes.table(), [1])
+
+
+@pytest.fixture(scope="module")
+def several(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    return Built(tmp_path_factory.mktemp("several"), fakes.table(figures=[]), [1, 2], synthetic=True)
+
+
+def test_rows_keep_the_order_of_the_table_file(built: Built) -> None:
+    labels = [row["label"] for row in fakes.TABLE["rows"]]  # type: ignore[attr-defined]
+    assert [row["label"] for row in built.data["rows"]] == labels
+    assert [row["quoted"] for row in built.data["rows"]] == [False, False, True]
+    assert [row["label"] for row in csv.DictReader(built.text("csv").splitlines())] == labels
+
+
+def test_one_seed_has_an_interval(built: Built) -> None:
+    row = built.data["rows"][0]
+    bleu = row["scores"]["tokenised"]["bleu"]
+    assert bleu["mean"] == built.bleu(0, 1)
+    assert bleu["low"] < bleu["mean"] < bleu["high"]
+    assert bleu["deviation"] is None
+    assert row["difference"]["bleu"] == pytest.approx(bleu["mean"] - 33.3)
+    assert set(row["difference"]) == {"bleu", "ter"}
+
+
+def test_several_seeds_have_a_deviation(several: Built) -> None:
+    one, two = several.bleu(0, 1), several.bleu(0, 2)
+    found = several.data["rows"][0]["scores"]["tokenised"]["bleu"]
+    assert found["mean"] == pytest.approx((one + two) / 2)
+    assert found["deviation"] == pytest.approx(abs(one - two) / 2**0.5)
+    assert found["values"] == [one, two]
+    assert f"{found['mean']:.2f} ± {found['deviation']:.2f}" in several.text("md")
+
+
+def test_later_rows_are_compared_with_the_first(built: Built) -> None:
+    rows = built.data["rows"]
+    assert rows[0]["against"] is None
+    assert 0 < rows[1]["against"]["p_value"] <= 1
+    assert "against" not in rows[2]
+    assert f"{rows[1]['against']['p_value']:.3f}" in built.text("md")
+
+
+def test_provenance_leads_to_the_scores(built: Built) -> None:
+    tables = built.layout.results / "tables"
+    for row in built.data["rows"][:2]:
+        assert all((tables / path).is_file() for path in row["provenance"])
+        assert (row["parameters"], row["training_seconds"]) == (3_022_848, 20)
+    assert "../runs/toy/small/seed1/epoch-2/test/" in built.text("md")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Somebody's \\<system> (quoted)",
+        "+62.73",
+        "95 % bootstrap interval",
+        "Large: not in the report.",
+        "![Learning rate](../figures/toy/learning-rate.png)",
+        "reference: Ein Hund rennt über das Gras.",
+        "Small, after 2 epochs: *ein hund rennt über das gras. ja*",
+        "tokenised bleu: nrefs:1|bs:1000|seed:12345|",
+        "sacrebleu references.tok -i hypotheses.tok -m bleu chrf ter --tokenize none",
+        "| model.layers",
+        "beam 5, length penalty 1",
+        "Abacus, 2 threads",
+        "| toy    | small, large | train |",
+    ],
+)
+def test_markdown(built: Built, said: str) -> None:
+    assert said in built.text("md")
+
+
+def test_markdown_tables_are_whole(built: Built) -> None:
+    blocks = re.findall(r"(?:^\|.*\|\n)+", built.text("md"), re.MULTILINE)
+    assert len(blocks) == 5
+    for block in blocks:
+        assert len({len(re.findall(r"(?<!\\)\|", line)) for line in block.splitlines()}) == 1
+
+
+def test_a_synthetic_corpus_is_called_so(several: Built, built: Built) -> None:
+    assert "Synthetic corpus" in several.text("md")
+    assert "synthetic corpus" in several.text("html")
+    assert "ynthetic" not in built.text("html")
+
+
+class Page(HTMLParser):
+    """Collects what a page refers to, and whether its elements are closed in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.addresses: list[str] = []
+        self.open: list[str] = []
+        self.text = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.addresses += [value or "" for name, value in attrs if name in ("src", "href")]
+        if tag not in ("meta", "img"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_the_page_needs_nothing_else(built: Built) -> None:
+    page = Page()
+    page.feed(built.text("html"))
+    assert page.open == []
+    assert len(page.addresses) == len(fakes.TABLE["figures"])  # type: ignore[arg-type]
+    assert all(address.startswith("data:image/svg+xml;base64,") for address in page.addresses)
+    for said in ("Somebody's <system>", "A girl's red ball", "Hyper-parameters", "sacrebleu references.detok"):
+        assert said in page.text
+
+
+def test_figures(built: Built) -> None:
+    folder = built.layout.figures("toy")
+    names = sorted(f"{figure}.{ending}" for figure in TITLES for ending in ("png", "svg"))
+    assert sorted(file.name for file in folder.iterdir()) == names
+    for file in folder.glob("*.png"):
+        with Image.open(file) as image:
+            assert image.width > 1000
+            assert len(image.convert("RGB").getcolors(1 << 20) or []) > 5
+
+
+def test_figures_are_the_same_each_time(built: Built, tmp_path: Path) -> None:
+    curves = {name: [fakes.records(400)] for name in ("small", "large")}
+    for figure in TITLES:
+        draw(figure, curves, 512, tmp_path / figure)
+        for ending in ("png", "svg"):
+            drawn = (built.layout.figures("toy") / f"{figure}.{ending}").read_bytes()
+            assert (tmp_path / f"{figure}.{ending}").read_bytes() == drawn
+
+
+def test_curves_that_were_not_measured(tmp_path: Path) -> None:
+    log = [record | {"bleu": None} if record["event"] == "valid" else record for record in fakes.records(100)]
+    draw("bleu", {"small": [log]}, 8, tmp_path / "bleu")
+    draw("loss", {"small": [[]]}, 8, tmp_path / "loss")
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["bleu.png", "bleu.svg", "loss.png", "loss.svg"]
+
+
+def test_a_table_of_quotations(tmp_path: Path) -> None:
+    rows = [{"label": "theirs", "published": {"bleu": 30.0, "meteor": 50.0}}]
+    built = Built(tmp_path, fakes.table(rows=rows, systems={}, figures=["mask"]), [1])
+    assert "| theirs (quoted) |" in built.text("md")
+    assert "METEOR, published" in built.text("md")
+    assert built.data["samples"] == []
+
+
+def test_several_test_sets(tmp_path: Path) -> None:
+    rows = [
+        {"label": str(i), "system": "small", "at": "best", "test": name} for i, name in enumerate(("test", "valid"))
+    ]
+    layout, what = Layout(tmp_path), fakes.table(tests=["test", "valid"], rows=rows[:1], figures=[])
+    fakes.write_results(layout, "toy", what, [1])
+    what = fakes.table(tests=["test", "valid"], rows=rows, figures=[])
+    first, second = (layout.scores("toy", row, row.test or "", 1) for row in what.rows)
+    second.parent.mkdir(parents=True)
+    second.symlink_to(first)
+    report("toy", what, layout, [1])
+    text = (tmp_path / "tables" / "toy.md").read_text()
+    assert "| test set |" in text
+    assert [row["against"] for row in read_json(tmp_path / "tables" / "toy.json")["rows"]] == [None, None]
+
+
+def test_a_trial_is_called_so(tmp_path: Path) -> None:
+    layout, what = Layout(tmp_path, limit=300), fakes.table(figures=[])
+    fakes.write_results(layout, "toy", what, [1])
+    report("toy", what, layout, [1])
+    assert "cut to its first 300 lines" in (tmp_path / "tables" / "toy.md").read_text()
+
+
+def test_missing_scores_are_an_error(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no such file; run the stage"):
+        report("toy", fakes.table(), Layout(tmp_path), [1])
+    assert not (tmp_path / "tables").exists()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [(None, "–"), (9.46, "9.5 s"), (59.9, "59.9 s"), (432, "7 min 12 s"), (3600, "1 h 00 min"), (7325, "2 h 02 min")],
+)
+def test_durations(seconds: float | None, said: str) -> None:
+    assert duration(seconds) == said
+
+
+def test_numbers_and_escapes() -> None:
+    assert (number(None, 1), number(1234.56, 1), number(29000, 0)) == ("–", "1,234.6", "29,000")
+    assert escape("a|b *c* <d>\ne") == "a\\|b \\*c\\* \\<d> e"
+    grid = Grid("g", "G", ["name", "n"], [["a|b", "1.5"], ["c", "–"]])
+    assert table(grid).splitlines()[1:] == ["| ---- | --: |", "| a\\|b | 1.5 |", "| c    |   – |"]
+
+
+def test_marks_share_a_scale() -> None:
+    ours = {"tokenised": {"bleu": {"mean": 34.0, "deviation": None, "low": 32.0, "high": 36.0}}}
+    rows = [
+        {"label": "a", "quoted": False, "published": {"bleu": 33.0}, "scores": ours},
+        {"label": "b", "quoted": True, "published": {"bleu": 40.0}},
+    ]
+    found = marks(rows)
+    assert found is not None
+    assert [label for label, _ in found.ticks] == ["32", "33", "34", "35", "36", "37", "38", "39", "40"]
+    assert (found.rows[0].low, found.rows[0].published, found.rows[0].ours, found.rows[1].published) == (
+        0,
+        12.5,
+        25,
+        100,
+    )
+    assert marks([{"label": "c", "quoted": True, "published": {"ter": 50.0}}]) is None
+
+
+def test_what_reports_import_stays_out_of_the_way() -> None:
+    code = "import nmt.report, sys; print('matplotlib' in sys.modules, 'torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False False\n"

@@ -1,0 +1,172 @@
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import fakes
+import pytest
+
+from nmt.config import Table
+from nmt.errors import DataError
+from nmt.files import read_json, sha256, write_json
+from nmt.layout import Layout
+from nmt.scoring.score import ENDINGS, Protocol, metrics, score, score_lines
+from nmt.scoring.significance import compare
+
+HYPOTHESES = ["ein hund rennt über das gras .", "zwei männer sitzen auf einer bank ."]
+REFERENCES = ["ein hund läuft über das gras .", "zwei männer sitzen auf der bank ."]
+PLAIN = ["Ein Hund rennt über das Gras.", "zwei männer sitzen auf einer bank."]
+PLAIN_REFERENCES = ["Ein Hund läuft über das Gras.", "Zwei Männer sitzen auf der Bank!"]
+
+
+# What sacrebleu 2.6.0's command line prints for such files: BLEU, chrF, TER.
+@pytest.mark.parametrize(
+    ("hypotheses", "references", "protocol", "lowercase", "printed"),
+    [
+        (HYPOTHESES, REFERENCES, "tokenised", True, (48.8923, 76.9167, 14.2857)),
+        (HYPOTHESES, HYPOTHESES, "tokenised", True, (100, 100, 0)),
+        (["das ist falsch"], ["ein hund ."], "tokenised", True, (0, 5.6818, 100)),
+        ([""], ["ein hund"], "tokenised", True, (0, 0, 100)),
+        (["a b c d e f"], ["d e f a b c"], "tokenised", False, (50.8133, 38.3333, 16.6667)),
+        (PLAIN, PLAIN_REFERENCES, "detokenised", True, (46.2696, 74.7497, 25)),
+        (PLAIN, PLAIN_REFERENCES, "detokenised", False, (27.7762, 61.5882, 25)),
+    ],
+)
+def test_scores(
+    hypotheses: list[str], references: list[str], protocol: Protocol, lowercase: bool, printed: tuple[float, ...]
+) -> None:
+    found = score_lines(hypotheses, references, protocol, lowercase)
+    assert [found[name]["score"] for name in ("bleu", "chrf", "ter")] == pytest.approx(printed, abs=1e-4)
+
+
+def test_trailing_spaces_do_not_count() -> None:
+    padded = [f"{line}  " for line in HYPOTHESES]
+    assert score_lines(padded, REFERENCES, "tokenised") == score_lines(HYPOTHESES, REFERENCES, "tokenised")
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> tuple[Layout, Table]:
+    layout, table = Layout(tmp_path_factory.mktemp("results")), fakes.table()
+    fakes.write_results(layout, "toy", table, [1])
+    return layout, table
+
+
+@pytest.fixture
+def folders(results: tuple[Layout, Table]) -> list[Path]:
+    layout, table = results
+    return [layout.scores("toy", row, "test", 1) for row in table.rows if row.system]
+
+
+@pytest.mark.parametrize("protocol", ENDINGS)
+def test_the_command_line_prints_our_scores(folders: list[Path], protocol: Protocol) -> None:
+    ours = read_json(folders[0] / "scores.json")
+    command = [sys.executable, "-m", *ours["commands"][protocol].split()]
+    printed = json.loads(subprocess.run(command, cwd=folders[0], capture_output=True, text=True, check=True).stdout)
+    assert len(printed) == 3
+    for line, name in zip(printed, ("bleu", "chrf", "ter"), strict=True):
+        mine = ours[protocol][name]
+        assert line["score"] == round(mine["score"], 2)
+        assert line["signature"] == mine["signature"]
+        middle, half = line["confidence_mean"], line["confidence_var"]
+        assert mine["low"] == pytest.approx(max(0, middle - half), abs=0.011)
+        assert mine["high"] == pytest.approx(min(100, middle + half), abs=0.011)
+
+
+def test_what_is_written(results: tuple[Layout, Table], folders: list[Path]) -> None:
+    layout, table = results
+    system = table.systems["small"]
+    found = read_json(folders[0] / "scores.json")
+    raw = layout.raw(system) / "test.de"
+    assert (folders[0] / "references.detok").read_bytes() == raw.read_bytes()
+    assert found["references_sha256"]["detokenised"] == sha256(raw)
+    # "ja" was put at the end of the first two lines.
+    assert (folders[0] / "hypotheses.detok").read_text().startswith("ein hund rennt über das gras. ja\n")
+    bleu = found["tokenised"]["bleu"]
+    assert len(bleu["precisions"]) == 4
+    assert bleu["low"] < bleu["score"] < bleu["high"]
+    assert "case:lc" in found["detokenised"]["bleu"]["signature"]
+    assert "bs:1000|seed:12345" in bleu["signature"]
+    assert (found["sentences"], found["provenance"]["seed"], found["test"]) == (8, 1, "test")
+
+
+def test_the_seed_of_the_environment_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = score_lines(HYPOTHESES, REFERENCES, "tokenised")
+    monkeypatch.setenv("SACREBLEU_SEED", "1")
+    assert score_lines(HYPOTHESES, REFERENCES, "tokenised") == before
+
+
+def test_cased_output_is_compared_with_case() -> None:
+    assert "case:mixed" in str(_signature("detokenised", lowercase=False))
+    assert "case:lc" in str(_signature("detokenised", lowercase=True))
+
+
+def _signature(protocol: Protocol, lowercase: bool) -> str:
+    metric = metrics(protocol, lowercase)["bleu"]
+    metric.corpus_score(["a"], [["a"]])
+    return str(metric.get_signature())
+
+
+def _score(folder: Path, model: Path, text: str) -> None:
+    (folder / "hypotheses.txt").write_text(text)
+    score(folder / "hypotheses.txt", folder, folder, "t", "en", "de", model, folder)
+
+
+@pytest.mark.parametrize(
+    ("text", "references", "message"),
+    [
+        ("ein hund\n", "ein hund\nzwei\n", r"hypotheses\.txt has 1, .*t\.de has 2"),
+        ("", "", "expected sentences, got an empty file"),
+        ("ein\n", None, r"t\.de: no such file"),
+    ],
+)
+def test_texts_that_do_not_fit(tmp_path: Path, text: str, references: str | None, message: str) -> None:
+    model = tmp_path / "model"
+    write_json(model / "cleaning.json", {"cleaning": {"lowercase": True, "tokenize": "moses"}, "languages": "en-de"})
+    if references is not None:
+        (tmp_path / "t.de").write_text(references)
+        (tmp_path / "t.en").write_text(references)
+    with pytest.raises(DataError, match=message):
+        _score(tmp_path, model, text)
+    assert not (tmp_path / "scores.json").exists()
+
+
+def test_paired_bootstrap_is_sacrebleus(folders: list[Path]) -> None:
+    found = compare(*folders)["tokenised"]
+    hypotheses = [str(folder / "hypotheses.tok") for folder in folders]
+    command = [sys.executable, "-m", "sacrebleu", str(folders[0] / "references.tok"), "-i", *hypotheses]
+    command += ["-m", "bleu", "chrf", "ter", "--tokenize", "none", "--force", "--paired-bs", "-w", "4", "-f", "text"]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    scores = [float(score) for score in re.findall(r"│ +([\d.]+) \(", printed)]
+    assert [round(found[name]["first"], 4) for name in found] == scores[:3]
+    assert [round(found[name]["second"], 4) for name in found] == scores[3:]
+    assert [f"{found[name]['p_value']:.4f}" for name in found] == re.findall(r"p = ([\d.]+)", printed)
+
+
+def test_a_comparison_can_be_printed(folders: list[Path]) -> None:
+    found = json.loads(json.dumps(compare(*folders)))
+    assert list(found["tokenised"]) == ["bleu", "chrf", "ter"]
+    assert found["detokenised"]["ter"]["difference"] > 0
+
+
+def test_a_system_compared_with_itself(folders: list[Path]) -> None:
+    found = compare(folders[0], folders[0], ["bleu"])
+    assert list(found["tokenised"]) == ["bleu"]
+    assert found["tokenised"]["bleu"]["difference"] == 0
+    assert found["tokenised"]["bleu"]["p_value"] == 1
+
+
+def test_recipes_that_clean_references_differently(folders: list[Path], tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    for file in folders[1].iterdir():
+        (other / file.name).write_bytes(file.read_bytes())
+    scores = read_json(other / "scores.json")
+    scores["references_sha256"]["tokenised"] = "another"
+    write_json(other / "scores.json", scores)
+    assert "tokenised" not in compare(folders[0], other, ["bleu"])
+    assert "detokenised" in compare(folders[0], other, ["bleu"])
+    scores["references_sha256"]["detokenised"] = "another"
+    write_json(other / "scores.json", scores)
+    with pytest.raises(DataError, match=r"same references.*one test set"):
+        compare(folders[0], other)

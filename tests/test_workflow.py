@@ -1,0 +1,183 @@
+"""The rules: what runs for which target, what runs again after which change, and what wrong settings say."""
+
+import copy
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from snakes import ROOT, Project, jobs
+
+from nmt.cli import main
+from nmt.config import load_table
+
+SYSTEM = {"corpus": "scenes", "languages": "en-de", "training": {"updates": 2}}
+TABLE: dict[str, Any] = {
+    "caption": "Two systems that share their data",
+    "tests": ["test"],
+    "systems": {"small": SYSTEM, "large": {**SYSTEM, "model": {"layers": 8}}},
+    "rows": [
+        {"label": "small", "system": "small", "at": "best"},
+        {"label": "small, averaged", "system": "small", "at": "average best 2"},
+        {"label": "large", "system": "large", "at": "epoch 1"},
+        {"label": "somebody's", "published": {"bleu": 30.0}},
+    ],
+}
+AFTER_TRAINING = {"average": 1, "decode": 1, "score": 1, "report": 1, "track": 1, "all": 1}
+
+
+def stubbed(folder: Path) -> Project:
+    """Runs a stand-in for `nmt`, which writes each stage's files at once."""
+    made = Project(folder, {"one": TABLE})
+    made.env["BASH_FUNC_nmt%%"] = f'() {{ "{sys.executable}" "{ROOT}/tests/stub.py" "$@"; }}'
+    return made
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return stubbed(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def first_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A folder where everything is made, and what Snakemake said."""
+    done = stubbed(tmp_path_factory.mktemp("built")).snakemake()
+    assert done.returncode == 0, done.stdout
+    return Path(done.args[done.args.index("--directory") + 1]), done.stdout
+
+
+@pytest.fixture
+def built(first_run: tuple[Path, str], tmp_path: Path) -> Project:
+    """A copy of that folder, times included, whose configuration is still that of the run."""
+    project = stubbed(tmp_path)
+    shutil.copytree(first_run[0], tmp_path, dirs_exist_ok=True)
+    return project
+
+
+@pytest.mark.parametrize("name", ["config", "table"])
+def test_schemas_are_those_of_the_models(name: str, tmp_path: Path) -> None:
+    assert CliRunner().invoke(main, ["schemas", str(tmp_path)]).exit_code == 0
+    written, committed = (folder / f"{name}.schema.json" for folder in (tmp_path, ROOT / "workflow" / "schemas"))
+    assert json.loads(written.read_text()) == json.loads(committed.read_text()), "run: make schemas"
+
+
+def test_every_table_can_be_asked_for_by_name(tmp_path: Path) -> None:
+    tables = {path.stem: load_table(path) for path in (ROOT / "workflow" / "tables").glob("*.yaml")}
+    project = Project(tmp_path, {"one": TABLE})
+    for name in tables:
+        text = (ROOT / "workflow" / "tables" / f"{name}.yaml").read_text()
+        (tmp_path / "workflow" / "tables" / f"{name}.yaml").write_text(text)
+    for name, table in tables.items():
+        done = project.snakemake("--dry-run", f"table_{name}")
+        trained = {row.system for row in table.rows if row.system}
+        assert done.returncode == 0, done.stdout
+        assert jobs(done.stdout)["train"] == len(trained)
+
+
+def test_systems_share_their_data_and_rows_their_training(project: Project) -> None:
+    done = project.snakemake("--dry-run")
+    data = {"download": 1, "clean": 1, "subwords": 1, "encode": 1}
+    rows = {"average": 3, "decode": 3, "score": 3}
+    assert jobs(done.stdout) == {**data, "train": 2, **rows, "track": 2, "report": 1, "all": 1}
+
+
+def test_seeds_and_limit_from_the_command_line(project: Project) -> None:
+    done = project.snakemake("--dry-run", "--config", "seeds=[1, 2, 3]", "limit=5", "results=elsewhere")
+    assert jobs(done.stdout)["train"] == 6
+    assert "elsewhere/corpora/scenes-first5/en-de/raw --limit=5" in done.stdout
+
+
+def test_a_second_run_has_nothing_to_do(first_run: tuple[Path, str], built: Project) -> None:
+    assert "results/tables/one.html" in first_run[1]
+    assert "Nothing to be done" in built.snakemake().stdout
+
+
+def changed(path: str, value: object) -> dict[str, Any]:
+    """The table with one value changed at a dotted path."""
+    table = copy.deepcopy(TABLE)
+    *parents, last = path.split(".")
+    at = table
+    for part in parents:
+        at = at.setdefault(part, {})
+    at[last] = value
+    return table
+
+
+CHANGES: dict[str, tuple[dict[str, Any], dict[str, int]]] = {
+    "caption": (changed("caption", "Another"), {"report": 1, "all": 1}),
+    "dropout": (
+        changed("systems.large.model.dropout", 0.3),
+        {"train": 1, **AFTER_TRAINING},
+    ),
+    "subwords": (
+        changed("systems.large.subwords", {"size": 99}),
+        {"subwords": 1, "encode": 1, "train": 1, **AFTER_TRAINING},
+    ),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_change_makes_again_only_what_depends_on_it(built: Project, change: str) -> None:
+    table, expected = CHANGES[change]
+    built.write("workflow/tables/one.yaml", table)
+    assert jobs(built.snakemake("--dry-run").stdout) == expected
+
+
+def test_where_things_run_and_new_tables_make_nothing_again(built: Project) -> None:
+    elsewhere = ["--config", "device=auto", "mirror=/nowhere"]
+    assert "Nothing to be done" in built.snakemake("--dry-run", *elsewhere).stdout
+    built.write("workflow/tables/two.yaml", TABLE)
+    assert "Nothing to be done" in built.snakemake("--dry-run").stdout
+
+
+def test_a_killed_training_is_tried_again_and_finds_its_state(project: Project) -> None:
+    project.env["STUB_FAILURES"] = "2"
+    done = project.snakemake()
+    assert done.returncode == 0, done.stdout
+    state = project.folder / "results/runs/one/small/seed1/state/attempts"
+    assert len(state.read_text()) == 3
+
+
+def test_users_files_are_watched(project: Project) -> None:
+    for name in ("a.en", "a.de"):
+        (project.folder / name).write_text("x\n")
+    pair = {"en": "a.en", "de": "a.de"}
+    settings = {"tables": ["one"], "corpora": {"mine": {"train": pair, "valid": pair}}}
+    table = copy.deepcopy(TABLE)
+    for system in table["systems"].values():
+        system["corpus"] = "mine"
+    project.write("workflow/tables/one.yaml", table)
+    project.write("config.yaml", settings)
+    first = project.snakemake()
+    assert first.returncode == 0, first.stdout
+    (project.folder / "a.de").write_text("y\n")
+    assert jobs(project.snakemake("--dry-run").stdout)["download"] == 1
+
+
+WRONG = {
+    "key": (["--config", "limt=3"], "config.yaml, line 1: limt: unknown key; did you mean 'limit'?"),
+    "value": (["--config", "device=gpu"], 'device: expected auto, cpu or cuda, got "gpu"'),
+    "table": (["--config", "tables=[onee]"], "workflow/tables/onee.yaml: no such file"),
+    "target": (["table_onee"], "no target 'table_onee'; did you mean 'table_one'?"),
+    "system": (
+        ["results/runs/one/smal/seed1/training.json"],
+        "workflow/tables/one.yaml: no system 'smal'; did you mean 'small'?",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_wrong_settings_are_said_once_and_alone(project: Project, case: str) -> None:
+    arguments, message = WRONG[case]
+    done = project.snakemake("--dry-run", *arguments)
+    assert done.returncode == 1
+    assert done.stdout.count(message) == 1
+    assert "Traceback" not in done.stdout
+
+
+def test_lint(tmp_path: Path) -> None:
+    done = Project(tmp_path, {"one": TABLE}).snakemake("--lint")
+    assert done.returncode == 0, done.stdout

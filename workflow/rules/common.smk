@@ -1,0 +1,57 @@
+# What every stage shares: the checked plan of what is to be made, and where things are.
+import os
+import sys
+from pathlib import Path
+
+from nmt.errors import ConfigError
+from nmt.plan import Plan, dump, experiment, table_path
+
+# Tables asked for on the command line; Snakemake gives its targets only after all rules are read.
+TARGETS = [argument for argument in sys.argv[1:] if argument.startswith("table_")]
+CONFIG_FILE = str(workflow.configfiles[-1]) if workflow.configfiles else "config.yaml"
+
+
+def or_say(make, *arguments):
+    """The result, or an end with the message alone: an exception would be shown with places in this file."""
+    try:
+        return make(*arguments)
+    except ConfigError as error:
+        sys.exit(f"snakemake: {error}")
+
+
+PLAN = or_say(Plan.load, config, os.path.relpath(CONFIG_FILE), TARGETS)
+LAYOUT = PLAN.layout
+CORES = workflow.cores or 1
+ENVIRONMENT = "../../envs/environment.yaml"
+# Whether MLflow follows a training is no parameter: Snakemake would train again when it changes.
+TRACKING = LAYOUT.results / "tracking.json"
+FOLLOW = f"--tracking {TRACKING}" if PLAN.settings.tracking.live else ""
+
+# Jobs find `nmt` beside the Python that runs Snakemake, also where its environment is not activated.
+os.environ.update(PATH=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]))
+if PLAN.settings.mirror:
+    os.environ.update(NMT_MIRROR=str(PLAN.settings.mirror))
+
+
+pathvars:
+    results=str(PLAN.settings.results),
+    logs=f"{PLAN.settings.results}/logs",
+    benchmarks=f"{PLAN.settings.results}/benchmarks",
+
+
+wildcard_constraints:
+    corpus=r"[\w.-]+",
+    languages=r"[a-z]{2,3}-[a-z]{2,3}",
+    cleaning=r"clean-[0-9a-f]{8}",
+    subwords=r"[a-z]+\d+-[0-9a-f]{8}",
+    table=r"[\w.-]+",
+    system=r"[\w.-]+",
+    seed=r"-?\d+",
+    selection=r"last|best|(epoch|update|average|average-best)-\d+",
+    test=r"[\w.-]+",
+    decoding=r"[a-z]+\d*-[0-9a-f]{8}",
+
+
+def system_of(wildcards):
+    """The system that a path below runs/ belongs to."""
+    return or_say(PLAN.system, wildcards.table, wildcards.system)

@@ -1,0 +1,25 @@
+# A test set translated by a model.
+
+
+rule decode:
+    input:
+        model="<results>/runs/{table}/{system}/seed{seed}/{selection}/model",
+        clean=lambda w: LAYOUT.clean(system_of(w)),
+    output:
+        hypotheses="<results>/runs/{table}/{system}/seed{seed}/{selection}/{test}/{decoding}/hypotheses.txt",
+        decoding="<results>/runs/{table}/{system}/seed{seed}/{selection}/{test}/{decoding}/decoding.json",
+    log:
+        "<logs>/decode/{table}/{system}/seed{seed}/{selection}/{test}/{decoding}.log",
+    benchmark:
+        "<benchmarks>/decode/{table}/{system}/seed{seed}/{selection}/{test}/{decoding}.tsv"
+    conda:
+        ENVIRONMENT
+    threads: CORES
+    resources:
+        **PLAN.device,
+    params:
+        config=lambda w: dump(PLAN.decoding(w.decoding)),
+        source=lambda w: system_of(w).source,
+    shell:
+        "nmt decode {input.model} {input.clean}/{wildcards.test}.{params.source} {output.hypotheses} "
+        "--config {params.config:q} --device {resources.device} --threads {threads} > {log} 2>&1"

@@ -1,0 +1,19 @@
+# Raw text: downloaded, taken from a mirror, written by the built-in generator, or the user's own files.
+
+
+rule download:
+    input:
+        # The user's own files, so that an edit of them is seen.
+        lambda w: PLAN.own_files(f"{LAYOUT.results}/corpora/{w.corpus}/{w.languages}/raw"),
+    output:
+        raw=directory("<results>/corpora/{corpus}/{languages}/raw"),
+    log:
+        "<logs>/download/{corpus}/{languages}.log",
+    localrule: True
+    conda:
+        ENVIRONMENT
+    params:
+        corpus=lambda w, output: PLAN.made_for(output.raw).corpus,
+        options=lambda w, output: PLAN.download_options(output.raw),
+    shell:
+        "nmt download {params.corpus} {wildcards.languages} {output.raw} {params.options:q} > {log} 2>&1"

@@ -1,0 +1,31 @@
+# A table as Markdown, CSV, JSON and one HTML page, and its figures.
+
+
+rule report:
+    input:
+        table="workflow/tables/{table}.yaml",
+        scores=lambda w: PLAN.scores(w.table),
+        runs=lambda w: PLAN.training_files(w.table),
+    output:
+        multiext("<results>/tables/{table}", ".md", ".csv", ".json"),
+        page=report(
+            "<results>/tables/{table}.html",
+            caption="../report/table.rst",
+            category="Tables",
+            labels={"table": "{table}"},
+        ),
+        figures=report(
+            directory("<results>/figures/{table}"),
+            patterns=["{figure}.png"],
+            caption="../report/figure.rst",
+            category="Figures",
+            labels={"table": "{table}", "figure": "{figure}"},
+        ),
+    log:
+        "<logs>/report/{table}.log",
+    conda:
+        ENVIRONMENT
+    params:
+        config=lambda w: PLAN.settings_for([w.table]),
+    shell:
+        "nmt report {input.table} --config {params.config:q} > {log} 2>&1"

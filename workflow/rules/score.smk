@@ -1,0 +1,30 @@
+# BLEU, chrF and TER, with the texts they were computed from beside them.
+
+
+rule score:
+    input:
+        hypotheses="<results>/runs/{table}/{system}/seed{seed}/{selection}/{test}/{decoding}/hypotheses.txt",
+        decoding="<results>/runs/{table}/{system}/seed{seed}/{selection}/{test}/{decoding}/decoding.json",
+        model="<results>/runs/{table}/{system}/seed{seed}/{selection}/model",
+        raw=lambda w: LAYOUT.raw(system_of(w)),
+        clean=lambda w: LAYOUT.clean(system_of(w)),
+    output:
+        multiext(
+            "<results>/runs/{table}/{system}/seed{seed}/{selection}/{test}/{decoding}/",
+            "hypotheses.tok",
+            "references.tok",
+            "hypotheses.detok",
+            "references.detok",
+            "sources.txt",
+        ),
+        scores="<results>/runs/{table}/{system}/seed{seed}/{selection}/{test}/{decoding}/scores.json",
+    log:
+        "<logs>/score/{table}/{system}/seed{seed}/{selection}/{test}/{decoding}.log",
+    conda:
+        ENVIRONMENT
+    params:
+        languages=lambda w: system_of(w).languages,
+        folder=lambda w, output: Path(output.scores).parent,
+    shell:
+        "nmt score {input.hypotheses} --clean {input.clean} --raw {input.raw} --test {wildcards.test} "
+        "--languages {params.languages} --model {input.model} --out {params.folder} > {log} 2>&1"

@@ -1,0 +1,20 @@
+# Vocabularies, learned from the training text only.
+
+
+rule subwords:
+    input:
+        clean="<results>/corpora/{corpus}/{languages}/{cleaning}",
+    output:
+        subwords=directory("<results>/subwords/{corpus}/{languages}/{cleaning}/{subwords}"),
+    log:
+        "<logs>/subwords/{corpus}/{languages}/{cleaning}/{subwords}.log",
+    benchmark:
+        "<benchmarks>/subwords/{corpus}/{languages}/{cleaning}/{subwords}.tsv"
+    conda:
+        ENVIRONMENT
+    threads: CORES
+    params:
+        config=lambda w, output: dump(PLAN.made_for(output.subwords).subwords),
+    shell:
+        "nmt subwords {input.clean} {output.subwords} --languages {wildcards.languages} "
+        "--config {params.config:q} --threads {threads} > {log} 2>&1"

@@ -1,0 +1,34 @@
+# MLflow: store and experiments are created once, before any job runs; each finished run is then published.
+# Creating them is no rule: trainings would depend on it, and Snakemake overlooks their own changes in a run that
+# remakes such a dependency, even an ancient() one.
+
+
+PREPARED = PLAN.settings_for(sorted(PLAN.tables))
+TABLE_FILES = [f"--tables={table_path(name)}" for name in PLAN.tables]
+
+
+onstart:
+    shell("nmt track prepare --config {PREPARED:q} {TABLE_FILES} --out {TRACKING}")
+
+
+rule track:
+    input:
+        training="<results>/runs/{table}/{system}/seed{seed}/training.json",
+        curves="<results>/runs/{table}/{system}/seed{seed}/log.jsonl",
+        scores=lambda w: PLAN.scores(w.table, (w.system, int(w.seed))),
+        figures=lambda w: LAYOUT.figures(w.table),
+    output:
+        marker="<results>/runs/{table}/{system}/seed{seed}/tracked.json",
+    log:
+        "<logs>/track/{table}/{system}/seed{seed}.log",
+    localrule: True
+    conda:
+        ENVIRONMENT
+    params:
+        run=lambda w, input: Path(input.training).parent,
+        folders=lambda w, input: [Path(file).parent for file in input.scores],
+        tracking=TRACKING,
+    shell:
+        "nmt track publish {params.run} {params.folders} --tracking {params.tracking} "
+        "--name {wildcards.table}/{wildcards.system} --seed {wildcards.seed} "
+        "--figures {input.figures} --out {output.marker} > {log} 2>&1"

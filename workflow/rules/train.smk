@@ -1,0 +1,28 @@
+# One system, one seed. Snakemake deletes the outputs of a job that failed, so the state that training resumes
+# from is not declared: it lies in the run's folder, and the declared files are written last.
+
+
+rule train:
+    input:
+        encoded=lambda w: LAYOUT.encoded(system_of(w)),
+    output:
+        training="<results>/runs/{table}/{system}/seed{seed}/training.json",
+        curves="<results>/runs/{table}/{system}/seed{seed}/log.jsonl",
+    log:
+        "<logs>/train/{table}/{system}/seed{seed}.log",
+    benchmark:
+        "<benchmarks>/train/{table}/{system}/seed{seed}.tsv"
+    retries: 2
+    conda:
+        ENVIRONMENT
+    threads: CORES
+    resources:
+        **PLAN.device,
+    params:
+        run=lambda w, output: Path(output.training).parent,
+        config=lambda w: experiment(system_of(w)),
+    # Progress goes to the terminal too; `tee -i` outlives Ctrl-C, so that the last words are not lost.
+    shell:
+        "nmt train {input.encoded} {params.run} --config {params.config:q} --seed {wildcards.seed} "
+        "--name {wildcards.table}/{wildcards.system} --device {resources.device} --threads {threads} "
+        f"{FOLLOW} 2>&1 | tee -i {{log}}"
