@@ -301,7 +301,7 @@ def translate(
     decoding = Decoding(beam=beam, length_penalty=length_penalty)
     if not files and sys.stdin.isatty():
         return _prompt(translator, decoding)
-    standard_input = decode_lines(click.get_binary_stream("stdin"), "standard input")
+    standard_input = decode_lines(sys.stdin.buffer, "standard input")
     given = (line for path in files for line in read_lines(path))
     lines = list(given if files else standard_input)
     translations = "".join(f"{line}\n" for line in translator.translate(lines, decoding))

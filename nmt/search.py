@@ -74,9 +74,9 @@ def search(decoder: Decoder, source: Tensor, config: Decoding, ids: SpecialIds) 
     """Translate a batch.
 
     Keeps, for each sentence, the ``beam`` best unfinished prefixes; a prefix extended by EOS while among the
-    sentence's best ``beam`` candidates is finished. A sentence is done once ``beam`` hypotheses are finished
-    and its best unfinished prefix, scored as if it ended here, is below its ``nbest`` best of them: counting alone would
-    stop at early, improbable endings of a sure model. At the length limit EOS is forced. Length counts EOS.
+    sentence's best ``beam`` candidates is finished. A sentence is done once ``beam`` hypotheses are finished and its
+    best unfinished prefix, scored as if it ended here, is below its ``nbest`` best of them: counting alone would stop
+    at early, improbable endings of a sure model. At the length limit EOS is forced. Length counts EOS.
 
     Args:
         decoder: a model or an `Ensemble`.

@@ -31,6 +31,7 @@ PATIENCE = 60.0  # longest wait, in seconds, between two attempts at a store tha
 CURVES = ("loss", "accuracy", "bleu", "learning_rate", "gradient_norm", "tokens_per_second")
 BATCH = {"metrics": 1000, "params": 100, "tags": 100}  # MLflow's limits for one call
 IDENTITY = ("config", "seed", "data", "subwords")
+ENDS = ("epochs", "updates", "patience")
 SAMPLES = 10
 
 Records = list[dict[str, Any]]
@@ -85,6 +86,7 @@ def follow(run_dir: Path, tracking: Path, table: str, system: str, seed: int, pi
         try:
             if feed is None and _has_started(run_dir, pid):
                 feed = _Feed.open(tracking, _identity(run_dir / "state" / "identity.json", table, system, seed))
+                feed.client.update_run(feed.run, status="RUNNING")
             if feed is not None:
                 feed.send(_records(run_dir / "state" / "log.jsonl"))
                 delay = POLL
@@ -225,14 +227,11 @@ def _experiment(client: "MlflowClient", name: str, uri: str, results: Path) -> s
 
 
 def _run(client: "MlflowClient", experiment: str, title: str, tags: dict[str, str], start: int | None = None) -> str:
-    """The id of the run that a tag names, set to running, or of a new one; ``start`` in milliseconds since 1970."""
+    """The id of the run that a tag names, or of a new one; ``start`` in milliseconds since 1970."""
     found = client.search_runs([experiment], f"tags.`nmt.run` = '{tags['nmt.run']}'", max_results=1)
     if not found:
         return str(client.create_run(experiment, start_time=start, tags=tags, run_name=title).info.run_id)
-    run = str(found[0].info.run_id)
-    if found[0].info.status in ("KILLED", "FAILED"):
-        client.update_run(run, status="RUNNING")
-    return run
+    return str(found[0].info.run_id)
 
 
 def _parent(client: "MlflowClient", experiment: str, table: str, system: str) -> str:
@@ -244,6 +243,7 @@ def _parent(client: "MlflowClient", experiment: str, table: str, system: str) ->
 def _identity(path: Path, table: str, system: str, seed: int) -> dict[str, Any]:
     """What tells a run from others: of a training's configuration, seed and data, as the training wrote them."""
     identity = {key: value for key, value in read_json(path).items() if key in IDENTITY}
+    identity["config"] = _endless(identity["config"])
     group = digest({key: value for key, value in identity.items() if key != "seed"})
     log = path.parent / "log.jsonl"
     starts = [record["time"] for record in _records(log) if record["event"] == "start"]
@@ -251,6 +251,17 @@ def _identity(path: Path, table: str, system: str, seed: int) -> dict[str, Any]:
         "table": table, "system": system, "seed": seed, "start": int(1000 * starts[0]) if starts else None,
         "run": f"{table}/{system}/seed{seed}/{digest(identity)}", "group": f"{table}/{system}/{group}",
     }  # fmt: skip
+
+
+def _endless(config: dict[str, Any]) -> dict[str, Any]:
+    """A configuration without when to end: a longer training goes on in the same state, and so in the same run.
+
+    With a cosine schedule the end decides the learning rates, so it counts.
+    """
+    training = config["training"]
+    if training["schedule"]["kind"] == "cosine":
+        return config
+    return config | {"training": {key: value for key, value in training.items() if key not in ENDS}}
 
 
 def _records(log: Path) -> Records:
@@ -301,6 +312,7 @@ def _send_facts(feed: _Feed, training: dict[str, Any], scores: dict[Path, dict[s
         **flatten(training["data"], "nmt.data"), **flatten(training["hardware"], "nmt.hardware"),
         **flatten(training["subwords"].get("vocab_sha256", {}), "nmt.vocabulary"),
         **flatten(training["versions"], "nmt.versions"),
+        **{f"nmt.training.{key}": json.dumps(training["config"]["training"][key]) for key in ENDS},
     }  # fmt: skip
     if feed.parent:
         tags["mlflow.parentRunId"] = feed.parent

@@ -43,7 +43,7 @@ def test_translate_from_standard_input_and_files(model: Path, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["train", "{tmp}", "{tmp}/run", "--config", "{training: {batsh: 3}}"], "training.batsh: unknown key; did you mean 'batch'"),
+        (["train", "{tmp}", "{tmp}/run", "--config", "{training: {batsh: 3}}"], "unknown key; did you mean 'batch'"),
         (["train", "{tmp}", "{tmp}/run", "--config", "{training: {epochs: 1}}"], "meta.json: no such file"),
         (["translate", "{tmp}/nothing"], "nothing: no such model directory"),
         (["average", "{tmp}", "{tmp}/m", "--at", "epoch x", "--encoded", "{tmp}"], "expected last, best, epoch N"),

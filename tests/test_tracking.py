@@ -198,6 +198,19 @@ def test_another_configuration_is_another_run(case: Case) -> None:
     assert case.publish()["run"] != run
 
 
+def test_a_longer_training_goes_on_in_its_run(case: Case, process: Callable[[], subprocess.Popen[bytes]]) -> None:
+    run = case.publish()["run"]
+    system = case.table.systems["small"]
+    longer = system.model_copy(update={"training": system.training.model_copy(update={"epochs": 6})})
+    fakes.write_run(case.run(1), longer, 1, updates=600)
+    assert live(case, process(), 600) == run
+    assert case.publish()["run"] == run
+    found = case.client().get_run(run)
+    assert (found.info.status, found.data.tags["nmt.training.epochs"]) == ("FINISHED", "6")
+    points = curves(case.points(run))
+    assert len(points) == len(set(points)) == POINTS * 1.5
+
+
 def live(case: Case, process: subprocess.Popen[bytes], updates: int) -> str:
     """Follow a training that has come so far, see its curves while it runs, then kill it; give its run."""
     log = case.run(1) / "state" / "log.jsonl"

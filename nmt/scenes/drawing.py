@@ -102,7 +102,8 @@ def _handled(scene: Scene) -> list[_Spot]:
     """The subject at the left; what it handles at the right, in its hands, or over its head."""
     subject = _Spot(scene.subject, 26, 95, 66, scene.verb)
     if scene.verb == "carry":
-        return [replace(subject, x=50, size=58), _Spot(scene.target, 50, 41, 38)]
+        over_head = 98 - 58 * _scale(scene.subject)
+        return [replace(subject, x=50, size=58), _Spot(scene.target, 50, over_head, 38)]
     in_hand = scene.verb in ("hold", "eat", "read", "feed")
     y, size = (72, 44) if in_hand and scene.target.noun.kind == "small" else (95, 54)
     return [subject, _Spot(scene.target, 70, y, size)]
@@ -147,19 +148,25 @@ def _ground(pen: "ImageDraw", place: str | None) -> None:
 
 
 def _place(pen: "ImageDraw", spot: _Spot) -> None:
-    """Draw a spot's thing, as often as it is there."""
+    """Draw a spot's thing, as often as it is there, within the picture."""
     thing = spot.thing
-    size = spot.size * {"small": 0.78, "big": 1.2}.get(thing.size or "", 1.0) * _SCALES[thing.count]
-    size *= 0.85 if thing.name in ("boy", "girl") else 1.0
+    size = spot.size * _scale(thing)
     upright = thing.noun.kind == "person" and spot.verb != "sleep"
     apart = size * (0.6 if upright else 1.0)
     margin = apart / 2 if thing.count == 1 else apart  # two stand side by side
     middle = min(max(spot.x, margin), 100 - margin)
+    foot = max(spot.y, size * (1 - min(dy for _, dy in _ROWS[thing.count])))
     unit = SIZE * _FINE / 100
     for dx, dy in _ROWS[thing.count]:
         left = middle + dx * apart - size / 2
-        top = spot.y + (dy - 1.3 if spot.verb == "jump" else dy - 1) * size
+        top = foot + (dy - 1.3 if spot.verb == "jump" else dy - 1) * size
         _one(pen, thing, spot.verb, _Square(left * unit, top * unit, size * unit))
+
+
+def _scale(thing: Thing) -> float:
+    """How large each of some things is drawn, where one of its kind would be 1."""
+    scale = {"small": 0.78, "big": 1.2}.get(thing.size or "", 1.0) * _SCALES[thing.count]
+    return scale * (0.85 if thing.name in ("boy", "girl") else 1.0)
 
 
 def _one(pen: "ImageDraw", thing: Thing, verb: str | None, square: _Square) -> None:

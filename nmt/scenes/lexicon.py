@@ -137,7 +137,7 @@ carry      | carrying      | trägt tragen             | porte portent          
 watch      | looking~at    | betrachtet betrachten    | regarde regardent          | small large animal
 photograph | photographing | fotografiert fotografieren | photographie photographient | small large animal
 push       | pushing       | schiebt schieben         | pousse poussent            | car bicycle bed table chair bench
-wash       | washing       | wäscht waschen           | lave lavent                | car bicycle dog horse elephant cup bottle
+wash       | washing       | wäscht waschen           | lave lavent                | car bicycle dog horse cow cup
 feed       | feeding       | füttert füttern          | nourrit nourrissent        | animal
 eat        | eating        | isst essen               | mange mangent              | apple egg
 read       | reading       | liest lesen              | lit lisent                 | book
