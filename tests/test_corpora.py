@@ -109,7 +109,7 @@ def custom(folder: Path, **texts: bytes) -> CustomCorpus:
         ),
         ("multi30k", "en-cs", ["test_2016_flickr", "test_2018_flickr"]),
         ("multi30k-wmt16", "en-de", ["test_2016_flickr"]),
-        ("scenes", "en-fr", ["test"]),
+        ("scenes", "en-fr", ["test", "test_ambiguous"]),
     ],
 )
 def test_a_pair_has_the_splits_that_both_languages_have(name: str, languages: str, tests: list[str]) -> None:
@@ -362,7 +362,7 @@ def test_own_corpus_that_is_declared_wrongly(tmp_path: Path) -> None:
 
 def test_scenes_are_written_by_their_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def write_corpus(folder: Path, languages: str, limit: int | None) -> None:
-        for split in ("train", "valid", "test"):
+        for split in ("train", "valid", "test", "test_ambiguous"):
             for language in languages.split("-"):
                 (folder / f"{split}.{language}").write_text("x\n" * (limit or 5))
 

@@ -1,6 +1,5 @@
 """The built-in corpus: grammar in three languages, splits, files and pictures."""
 
-import json
 import re
 import subprocess
 import sys
@@ -308,16 +307,11 @@ def test_twelve_words_have_two_senses() -> None:
 # Files
 
 
-@pytest.mark.parametrize("languages", ["en-de", ("en", "fr")])
-def test_the_corpus_is_written(tmp_path: Path, languages: str | tuple[str, str]) -> None:
-    write_corpus(tmp_path, languages, limit=20)
-    target = "fr" if "fr" in languages else "de"
+@pytest.mark.parametrize("target", ["de", "fr"])
+def test_the_corpus_is_written(tmp_path: Path, target: str) -> None:
+    write_corpus(tmp_path, f"en-{target}", limit=20)
     expected = [f"{split}.{language}" for split in splits() for language in ("en", target)]
-    expected += ["corpus.json", "test_ambiguous.words.tsv"]
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(expected)
-    about = json.loads((tmp_path / "corpus.json").read_text())
-    assert about["synthetic"] is True and about["licence"] == "CC0-1.0" and about["languages"] == f"en-{target}"
-    assert about["splits"]["test_ambiguous"][target]["lines"] == 20
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*expected, "test_ambiguous.words.tsv"])
     lines = (tmp_path / f"test_ambiguous.{target}").read_text(encoding="utf-8").splitlines()
     words = (tmp_path / "test_ambiguous.words.tsv").read_text(encoding="utf-8").splitlines()
     assert all(row.split("\t")[1] in line for row, line in zip(words, lines, strict=True))

@@ -6,7 +6,7 @@ from functools import cache
 from itertools import islice
 from pathlib import Path
 
-from nmt.files import sha256, write_json, write_text
+from nmt.files import write_text
 from nmt.scenes import english, french, german
 from nmt.scenes.grammar import sample
 from nmt.scenes.scene import Scene
@@ -59,18 +59,18 @@ def splits() -> dict[str, tuple[Scene, ...]]:
     return {split: found[split] for split in ("train", "valid", "test", "test_ambiguous")}
 
 
-def write_corpus(folder: Path, languages: str | tuple[str, str], limit: int | None = None) -> None:
-    """Write ``{split}.{language}`` for each split and language, and ``corpus.json``.
+def write_corpus(folder: Path, languages: str, limit: int | None = None) -> None:
+    """Write ``{split}.{language}`` for each split and language.
 
     Where the source language is English, also ``test_ambiguous.words.tsv``: for each line of that test set the
     ambiguous English word, its translation in the reference, and its translation in the wrong sense.
 
     Args:
         folder: where to write; made if it is not there.
-        languages: source and target: ``en-de``, or the two codes.
+        languages: source and target, e.g. ``en-de``.
         limit: write only the first so many pairs of each split.
     """
-    source, target = languages.split("-") if isinstance(languages, str) else languages
+    source, target = languages.split("-")
     chosen = {split: found[:limit] for split, found in splits().items()}
     for split, found in chosen.items():
         for language in (source, target):
@@ -78,7 +78,6 @@ def write_corpus(folder: Path, languages: str | tuple[str, str], limit: int | No
     if source == "en":
         words = ("\t".join(ambiguous_words(scene, target)) for scene in chosen["test_ambiguous"])
         _write_lines(folder / "test_ambiguous.words.tsv", words)
-    write_json(folder / "corpus.json", _describe(folder, source, target))
 
 
 def ambiguous_words(scene: Scene, language: str) -> tuple[str, str, str]:
@@ -111,17 +110,3 @@ def _with_twins(stream: Iterator[Scene], taken: set[str]) -> Iterator[Scene]:
 
 def _write_lines(path: Path, lines: Iterator[str]) -> None:
     write_text(path, "".join(f"{line}\n" for line in lines))
-
-
-def _describe(folder: Path, source: str, target: str) -> dict[str, object]:
-    def file(split: str, language: str) -> dict[str, object]:
-        path = folder / f"{split}.{language}"
-        return {"lines": path.read_text(encoding="utf-8").count("\n"), "sha256": sha256(path), "url": "built in"}
-
-    return {
-        "corpus": "scenes",
-        "languages": f"{source}-{target}",
-        "licence": "CC0-1.0",
-        "splits": {split: {language: file(split, language) for language in (source, target)} for split in splits()},
-        "synthetic": True,
-    }
