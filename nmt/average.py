@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import save_file
 from torch import Tensor
 
 from nmt import runtime
-from nmt.checkpoint import WEIGHTS, Checkpoints, best_of, load_verified
+from nmt.checkpoint import WEIGHTS, Checkpoints, best_of, load_verified, write_tensors
 from nmt.errors import ConfigError
 from nmt.files import atomic_directory, read_json, write_json
 
@@ -35,7 +34,7 @@ def average(run: Path, encoded: Path, at: str, out: Path) -> None:
     weights = mean([load_verified(checkpoint, WEIGHTS) for checkpoint in chosen])
     meta = read_json(encoded / "meta.json")
     with atomic_directory(out) as folder:
-        save_file(weights, folder / "weights.safetensors")
+        write_tensors(weights, folder / "weights.safetensors")
         for side in ("source", "target"):
             shutil.copyfile(encoded / f"{side}.model", folder / f"{side}.model")
         write_json(folder / "config.json", {"model": training["config"]["model"], "vocabulary": meta["vocabulary"]})

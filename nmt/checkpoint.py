@@ -55,17 +55,19 @@ class Checkpoints:
         """Write a whole checkpoint, or none."""
         target = self.folder / f"update-{progress.update:08d}"
         with atomic_directory(target) as part:
-            save_file(weights_of(model), part / WEIGHTS)
-            save_file(_flatten(model, optimizer), part / OPTIMIZER)
+            write_tensors(weights_of(model), part / WEIGHTS)
+            write_tensors(_flatten(model, optimizer), part / OPTIMIZER)
             hashes = {name: sha256(part / name) for name in (WEIGHTS, OPTIMIZER)}
             write_json(part / PROGRESS, {"progress": asdict(progress), "sha256": hashes})
         return target
 
     def resume(self, model: nn.Module, optimizer: optim.Optimizer) -> Progress:
-        """Load the newest checkpoint that is whole into model and optimiser; at update 0 if there is none.
+        """Load the newest checkpoint that is whole into model and optimiser; stay at update 0 if there is none.
 
         A damaged one is reported, set aside under another name, and the one before it is taken.
         """
+        for leftover in self.folder.glob(".update-*"):  # of a process killed while saving
+            shutil.rmtree(leftover)
         for checkpoint in reversed(self.all()):
             try:
                 progress = self.progress(checkpoint)
@@ -140,6 +142,14 @@ def load_verified(checkpoint: Path, name: str) -> dict[str, Tensor]:
     if (got := sha256(path)) != expected:
         raise DataError(f"{path}: expected sha256 {expected[:12]}…, got {got[:12]}… ({path.stat().st_size:,} bytes)")
     return read_tensors(path)
+
+
+def write_tensors(tensors: dict[str, Tensor], path: Path) -> None:
+    """Write a safetensors file; raises DataError if the disk does not take it."""
+    try:
+        save_file(tensors, path)
+    except SafetensorError as error:
+        raise DataError(f"{path}: cannot be written: {error}; make room, then run the same command again") from None
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:

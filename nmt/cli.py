@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import click
 from pydantic import BaseModel
 
-from nmt import config
+from nmt import config, strict
 from nmt.errors import ConfigError, DataError
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -51,8 +51,8 @@ def _fail(message: str) -> None:
 def settings_of(model: type[Model], text: str) -> Model:
     """Validate an option that holds YAML, or names a file of it; raises ConfigError."""
     if "\n" not in text and Path(text).suffix in (".yaml", ".yml", ".json"):
-        return config.load(model, Path(text))
-    return config.parse(model, text, "--config")
+        return strict.load(model, Path(text))
+    return strict.parse(model, text, "--config")
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -74,7 +74,7 @@ def download(
     """Fetch CORPUS for LANGUAGES (en-de) into the folder OUT, checksums verified."""
     from nmt.corpora import fetch
 
-    own = config.parse(config.CustomCorpus, custom, "--custom") if custom else None
+    own = strict.parse(config.CustomCorpus, custom, "--custom") if custom else None
     fetch(corpus, languages, out, mirror=mirror, limit=limit, custom=own)
 
 

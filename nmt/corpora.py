@@ -17,9 +17,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from nmt.config import CustomCorpus, Language, Name, Strict, parse
+from nmt.config import CustomCorpus, Language, Name, Strict
 from nmt.errors import ConfigError, DataError
 from nmt.files import atomic_directory, read_lines, sha256, write_json
+from nmt.strict import parse
 
 RETRIES = 2
 """Downloads tried again after a first failure."""

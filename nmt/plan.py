@@ -10,10 +10,11 @@ from typing import Any, Self
 
 from pydantic import BaseModel
 
-from nmt.config import Decoding, Row, System, Table, Workflow, load_table, read_config, validate
+from nmt.config import Decoding, Row, System, Table, Workflow, load_table
 from nmt.errors import ConfigError
 from nmt.files import read_json
 from nmt.layout import Layout, decoding_slug
+from nmt.strict import read_config, validate
 
 TABLES = Path("workflow/tables")
 
@@ -35,7 +36,7 @@ class Plan:
             targets: names asked for on the command line.
 
         Raises:
-            ConfigError: as `nmt.config.validate` and `load_table` do, or no table has a target's name.
+            ConfigError: as `nmt.strict.validate` and `load_table` do, or no table has a target's name.
         """
         checked = validate(Workflow, settings, read_config(Path(where)), where)
         names = sorted({path.stem for path in TABLES.glob("*.yaml")} | set(checked.tables))
@@ -134,12 +135,12 @@ class Plan:
     def closing_words(self, targets: Iterable[str]) -> str:
         """The tables just made, and where to look at everything."""
         asked = [name.removeprefix("table_") for name in targets if name.startswith("table_")]
-        lines = []
+        lines = []  # of a table's page only the table: how it was made follows its first heading
         for table in asked or self.settings.tables:
             page = self.layout.table(table)
             if Path(f"{page}.md").is_file():
                 lines += [
-                    Path(f"{page}.md").read_text(encoding="utf-8"),
+                    Path(f"{page}.md").read_text(encoding="utf-8").split("\n## ")[0],
                     f"table    {page}.html   for a browser; .md, .csv and .json lie beside it",
                     f"figures  {self.layout.figures(table)}/",
                 ]

@@ -26,6 +26,7 @@ from nmt.errors import DataError
 from nmt.files import read_json, read_lines, write_json, write_text
 from nmt.models.loss import cross_entropy
 from nmt.models.transformer import Transformer
+from nmt.subwords import SIDES
 from nmt.validation import Validation
 
 RECORD_EVERY = 50  # updates between lines of the log
@@ -115,10 +116,8 @@ class Trainer:
         self.config, self.seed, self.device, self.state = config.training, seed, device, state
         meta = read_json(encoded / "meta.json")
         torch.manual_seed(seed)
-        vocabulary = meta["vocabulary"]
-        self.model = Transformer(config.model, vocabulary["source"], vocabulary["target"], meta["ids"]["pad"]).to(
-            device
-        )
+        sizes = [meta["vocabulary"][side] for side in SIDES]
+        self.model = Transformer(config.model, *sizes, pad=meta["ids"]["pad"]).to(device)
         self.optimizer = optim.make(self.model, self.config.optimizer)
         self.data = Parallel(encoded, "train", self.model.longest)
         self.validation = Validation(encoded, device, self.model.longest)
@@ -141,12 +140,11 @@ class Trainer:
     def run(self) -> str:
         """Train until updates, epochs or patience end it; says which."""
         self.model.train()
-        saved = self.progress.seconds
+        saved, self._ticked = self.progress.seconds, time.perf_counter()
         with _signals(self), Meter(self.total, self.progress.update) as meter:
             for step in self._steps():
-                started = time.perf_counter()
                 self._update(step)
-                self.progress.seconds += time.perf_counter() - started
+                self._tick()
                 if step.update % RECORD_EVERY == 0 or step.update == self.total:
                     self._record(step, meter)
                 if saved_at := self._milestones(step, saved):
@@ -155,6 +153,12 @@ class Trainer:
                     return "patience"
                 self._stop_if_told()
         return "epochs" if self.progress.update != self.config.updates else "updates"
+
+    def _tick(self) -> None:
+        """Count the time since the last call as training: updates, data, validation and checkpoints alike."""
+        now = time.perf_counter()
+        self.progress.seconds += now - self._ticked
+        self._ticked = now
 
     def _milestones(self, step: Step, saved: float) -> float | None:
         """Validate and checkpoint if due; gives the training time saved, if any was."""
@@ -239,11 +243,10 @@ class Trainer:
     def _validate(self) -> bool:
         """Measure on the validation set; says whether it is the best so far."""
         self._refuse_nan()
-        started = time.perf_counter()
         loss, accuracy = self.validation.loss(self.model)
         score = self.validation.bleu(self.model) if self.config.validation_bleu else None
         progress = self.progress
-        progress.seconds += time.perf_counter() - started
+        self._tick()
         progress.valid_loss, progress.valid_bleu = loss, score
         value = -loss if self.config.monitor == "loss" else score
         assert value is not None

@@ -15,10 +15,10 @@ from nmt.config import (
     amount,
     check_selection,
     load_table,
-    parse,
 )
 from nmt.errors import ConfigError
 from nmt.layout import Layout
+from nmt.strict import parse
 
 TABLE = """caption: A table
 tests: [test_2016_flickr]

@@ -1,0 +1,153 @@
+"""Strict reading of YAML: what is wrong is named by file, line, key, what is allowed and the nearest word."""
+
+import difflib
+import json
+from pathlib import Path
+from typing import Any, TypeVar, cast, get_args
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from nmt.errors import ConfigError
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def parse(model: type[Model], text: str, where: str) -> Model:
+    """Validate YAML (so JSON too) against a model.
+
+    Args:
+        model: what the text must be.
+        text: YAML.
+        where: the file's name, for messages.
+
+    Raises:
+        ConfigError: names file, line, key path, the value got, what is allowed, and the nearest allowed word.
+    """
+    return validate(model, load_yaml(text, where), text, where)
+
+
+def validate(model: type[Model], value: Any, text: str, where: str) -> Model:
+    """Validate a value read from YAML ``text`` (kept for line numbers); raises ConfigError as `parse` does."""
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        problems = [_explain(model, problem, text, where) for problem in error.errors()]
+        raise ConfigError("\n".join(problems)) from None
+
+
+def load(model: type[Model], path: Path) -> Model:
+    """Validate a YAML file against a model; raises ConfigError as `parse` does."""
+    return parse(model, read_config(path), str(path))
+
+
+def read_config(path: Path) -> str:
+    """Read a YAML file, or raise a ConfigError that names the nearest file beside it."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: expected UTF-8, got a bad byte at offset {error.start}; save it as UTF-8") from None
+    except OSError:
+        here = sorted(p.stem for p in path.parent.glob("*.yaml")) if path.parent.is_dir() else []
+        near = _nearest(path.stem, here)
+        raise ConfigError(f"{path}: no such file; here are: {', '.join(here) or 'none'}{near}") from None
+
+
+def load_yaml(text: str, where: str) -> Any:
+    """Parse YAML safely, or raise a ConfigError that names file and line."""
+    try:
+        return yaml.safe_load(text)
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else "?"
+        raise ConfigError(f"{where}, line {line}: expected YAML, got {error.problem}") from None
+
+
+def _explain(model: type[BaseModel], problem: Any, text: str, where: str) -> str:
+    """One pydantic problem as one line: file, line, key path, expected, got, nearest."""
+    path = [part for part in problem["loc"] if part != "[key]"]
+    line = _line_of(path, text)
+    place = f"{where}, line {line}: {'.'.join(map(str, path)) or 'the file'}"
+    if problem["type"] == "extra_forbidden":
+        allowed = list(_fields_at(model, path[:-1]))
+        near = _nearest(str(path[-1]), allowed)
+        return f"{place}: unknown key{near}; allowed here: {', '.join(allowed)}"
+    if problem["type"] == "missing":
+        return f"{place}: required key is missing; add it"
+    got = f"got {json.dumps(problem['input'], default=str, ensure_ascii=False)[:200]}"
+    if problem["type"] == "literal_error":
+        allowed = problem["ctx"]["expected"].replace("'", "")
+        near = _nearest(str(problem["input"]), allowed.replace(" or ", ", ").split(", "))
+        return f"{place}: expected {allowed}, {got}{near}"
+    if problem["type"] == "string_pattern_mismatch":
+        described = _description_at(model, path)
+        return f"{place}: expected {described or problem['ctx']['pattern']}, {got}"
+    if problem["type"] == "value_error":
+        return f"{place}: {problem['ctx']['error']}"
+    return f"{place}: {problem['msg'][0].lower()}{problem['msg'][1:]}, {got}"
+
+
+def _nearest(word: str, allowed: list[str]) -> str:
+    close = difflib.get_close_matches(word, allowed, 1, 0.5)
+    return f"; did you mean '{close[0]}'?" if close else ""
+
+
+def _fields_at(model: Any, path: list[Any]) -> dict[str, Any]:
+    """The fields of the model found by walking ``path`` from ``model``."""
+    for part in path:
+        if isinstance(model, type) and issubclass(model, BaseModel):
+            field = model.model_fields.get(part)
+            model = field.annotation if field else None
+        else:  # a container: its elements' type is the last argument
+            model = get_args(model)[-1] if get_args(model) else None
+        model = _unwrap(model)
+    return dict(model.model_fields) if isinstance(model, type) and issubclass(model, BaseModel) else {}
+
+
+def _unwrap(kind: Any) -> Any:
+    """The first type of an optional or annotated one."""
+    while get_args(kind) and getattr(kind, "__origin__", None) not in (dict, list, tuple):
+        kind = get_args(kind)[0]
+    return kind
+
+
+def _description_at(model: type[BaseModel], path: list[Any]) -> str | None:
+    parts = [part for part in path if isinstance(part, str)]
+    field = _fields_at(model, path[:-1]).get(parts[-1]) if parts else None
+    if field is None:
+        return "letters, digits, _ . -"
+    for metadata in (field, *field.metadata):
+        if getattr(metadata, "description", None) and getattr(metadata, "pattern", None):
+            return str(metadata.description)
+    example = {"batch": "a number and sentences or tokens, e.g. 64 sentences"}
+    return example.get(parts[-1]) or cast("str | None", field.description)
+
+
+def _line_of(path: list[Any], text: str) -> int:
+    """Line (from 1) of the deepest part of a key path that the YAML has; looks below ``defaults`` too."""
+    try:
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.YAMLError:
+        return 1
+    depth, line = _descend(root, path)
+    if len(path) > 2 and path[0] == "systems" and depth < len(path):
+        deeper, other = _descend(root, ["defaults", *path[2:]])
+        if deeper + 1 > depth:
+            return other
+    return line
+
+
+def _descend(node: Any, path: list[Any]) -> tuple[int, int]:
+    """How many parts of the path were found, and the line of the last one."""
+    line = 1 if node is None else node.start_mark.line + 1
+    for depth, part in enumerate(path):
+        if isinstance(node, yaml.MappingNode):
+            found = [(key, value) for key, value in node.value if key.value == str(part)]
+            if not found:
+                return depth, line
+            line, node = found[0][0].start_mark.line + 1, found[0][1]
+        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
+            node = node.value[part]
+            line = node.start_mark.line + 1
+        else:
+            return depth, line
+    return len(path), line
