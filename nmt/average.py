@@ -10,8 +10,9 @@ from torch import Tensor
 
 from nmt import runtime
 from nmt.checkpoint import WEIGHTS, Checkpoints, best_of, load_verified, write_tensors
-from nmt.errors import ConfigError
+from nmt.errors import ConfigError, DataError
 from nmt.files import atomic_directory, read_json, write_json
+from nmt.subwords import SIDES
 
 WHERE_IN_STATE = Path("state") / "checkpoints"
 
@@ -33,9 +34,11 @@ def average(run: Path, encoded: Path, at: str, out: Path) -> None:
     chosen = select(run, at, training["config"]["training"]["monitor"])
     weights = mean([load_verified(checkpoint, WEIGHTS) for checkpoint in chosen])
     meta = read_json(encoded / "meta.json")
+    if (training["data"], training["subwords"]) != (meta["splits"], meta["subwords"]):
+        raise DataError(f"{run}: was not trained on {encoded} as it is now; give the --encoded it was trained on")
     with atomic_directory(out) as folder:
-        write_tensors(weights, folder / "weights.safetensors")
-        for side in ("source", "target"):
+        write_tensors(weights, folder / WEIGHTS)
+        for side in SIDES:
             shutil.copyfile(encoded / f"{side}.model", folder / f"{side}.model")
         write_json(folder / "config.json", {"model": training["config"]["model"], "vocabulary": meta["vocabulary"]})
         write_json(folder / "cleaning.json", {"cleaning": meta["cleaning"], "languages": meta["languages"]})
@@ -46,7 +49,7 @@ def select(run: Path, at: str, monitor: str) -> list[Path]:
     """The checkpoints that a selection names, oldest first; raises ConfigError as `average` does."""
     checkpoints = Checkpoints(run / WHERE_IN_STATE)
     progress = {path: checkpoints.progress(path) for path in checkpoints.all()}
-    regular = [path for path, p in progress.items() if p.regular]
+    regular = [path for path, p in progress.items() if p.regular or path == max(progress)]  # the end counts too
     kind, _, rest = at.rpartition(" ")
     if at == "best" or kind == "average best":
         chosen = best_of(progress, monitor)[: 1 if at == "best" else int(rest)]
@@ -81,13 +84,14 @@ def _provenance(
     training: dict[str, Any], meta: dict[str, Any], at: str, chosen: Sequence[Path], run: Path
 ) -> dict[str, Any]:
     table, _, system = training["name"].partition("/")
-    last = Checkpoints(run / WHERE_IN_STATE).progress(chosen[-1])
+    last, single = Checkpoints(run / WHERE_IN_STATE).progress(chosen[-1]), len(chosen) == 1
     return {
         "table": table, "system": system, "seed": training["seed"], "selection": at,
         "checkpoints": [path.name for path in chosen], "update": last.update, "epoch": last.epoch_fraction,
         "code_version": training["code_version"], "averaged_by": runtime.code_version(),
         "versions": training["versions"], "hardware": training["hardware"],
         "corpus": meta["corpus"], "languages": meta["languages"], "data": meta["splits"], "subwords": meta["subwords"],
-        "training_seconds": round(last.seconds, 1), "valid_loss": last.valid_loss, "valid_bleu": last.valid_bleu,
+        "training_seconds": round(last.seconds, 1),
+        "valid_loss": last.valid_loss if single else None, "valid_bleu": last.valid_bleu if single else None,
         "parameters": training["parameters"], "config": training["config"],
     }  # fmt: skip

@@ -34,7 +34,7 @@ class Progress:
     since_best: int = 0  # validations
     valid_loss: float | None = None
     valid_bleu: float | None = None
-    regular: bool = True  # due by checkpoint_every, or the last
+    regular: bool = True  # due by checkpoint_every
 
 
 class Checkpoints:
@@ -72,13 +72,13 @@ class Checkpoints:
             try:
                 progress = self.progress(checkpoint)
                 weights, state = load_verified(checkpoint, WEIGHTS), load_verified(checkpoint, OPTIMIZER)
-                load_weights(model, weights, checkpoint)
-                _unflatten(model, optimizer, state)
             except (DataError, KeyError, TypeError) as error:
                 warnings.warn(f"{error}; set aside as damaged-{checkpoint.name}, resuming from before", stacklevel=2)
                 shutil.rmtree(self.folder / f"damaged-{checkpoint.name}", ignore_errors=True)
                 checkpoint.replace(self.folder / f"damaged-{checkpoint.name}")
                 continue
+            load_weights(model, weights, checkpoint)
+            _unflatten(model, optimizer, state)
             return progress
         return Progress()
 

@@ -1,6 +1,7 @@
 """The command line: one sub-command a stage, each a function of files, and what people use by hand."""
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,7 +17,17 @@ from nmt.errors import ConfigError, DataError
 Model = TypeVar("Model", bound=BaseModel)
 Command = Callable[..., Any]
 PATH = click.Path(path_type=Path)
-languages_option = click.option("--languages", required=True, metavar="en-de", help="Source and target language.")
+
+
+def _pair(_: click.Context, __: click.Parameter, value: str) -> str:
+    if not re.fullmatch(r"[a-z]{2,3}-[a-z]{2,3}", value):
+        raise ConfigError(f"--languages: expected source-target, e.g. en-de, got '{value}'")
+    return value
+
+
+languages_option = click.option(
+    "--languages", required=True, metavar="en-de", callback=_pair, help="Source and target language."
+)
 config_option = click.option("--config", "settings", default="{}", help="YAML or JSON, or a file of it.")
 
 
@@ -38,9 +49,10 @@ class Commands(click.Group):
         except (ConfigError, DataError) as error:
             _fail(str(error))
         except OSError as error:
-            if error.filename is None and error.errno is None:
-                raise
-            _fail(f"{error.filename or 'writing'}: {error.strerror}; check space, permissions and path, then run again")
+            if isinstance(error, BrokenPipeError):
+                raise  # whoever read our output has gone: click ends quietly
+            problem = f"{error.filename or 'writing'}: {error.strerror or error}"
+            _fail(f"{problem}; check space, permissions and path, then run again")
 
 
 def _fail(message: str) -> None:
@@ -120,7 +132,7 @@ def encode(clean: Path, subwords: Path, out: Path, languages: str) -> None:
 @click.argument("encoded", type=PATH)
 @click.argument("run", type=PATH)
 @config_option
-@click.option("--seed", type=int, default=1)
+@click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=1)
 @click.option("--name", default="custom/system", metavar="TABLE/SYSTEM", help="What the run is called.")
 @click.option("--tracking", type=PATH, help="tracking.json: MLflow follows the training, from a process of its own.")
 @device_options

@@ -31,13 +31,14 @@ Selection = Annotated[
 ]
 Probability = Annotated[float, Field(ge=0, lt=1)]
 Positive = Annotated[int, Field(ge=1)]
+Seed = Annotated[int, Field(ge=0, lt=2**32)]
 Figure = Literal["loss", "accuracy", "bleu", "learning-rate", "positions", "mask"]
 
 
 class Strict(BaseModel):
     """A frozen model that refuses unknown keys."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
 
     def slug(self, prefix: str) -> str:
         """A file name that depends on every value: ``prefix-1a2b3c4d``."""
@@ -211,7 +212,7 @@ class System(Strict):
     subwords: Subwords = Subwords()
     model: Transformer = Transformer()
     training: Training
-    seeds: list[int] | None = Field(None, min_length=1, description="when not given, config.yaml's seeds")
+    seeds: list[Seed] | None = Field(None, min_length=1, description="when not given, config.yaml's seeds")
 
     @property
     def source(self) -> str:
@@ -259,6 +260,8 @@ class Table(Strict):
                 raise ValueError(
                     f"row '{row.label}' names system '{row.system}'; expected one of {', '.join(self.systems)}"
                 )
+            if row.system and (why := _never_kept(row.at, self.systems[row.system].training)):
+                raise ValueError(f"row '{row.label}' asks for '{row.at}', which is not kept: {why}")
             if row.test is not None and row.test not in self.tests:
                 raise ValueError(f"row '{row.label}' names test '{row.test}'; expected one of {', '.join(self.tests)}")
         return self
@@ -274,6 +277,21 @@ class TableFile(Strict):
     rows: list[Row]
     figures: list[Figure] = []
     samples: int = 10
+
+
+def _never_kept(at: str, training: Training) -> str | None:
+    """Why a training cannot leave the checkpoints that a selection asks for, or None if it can."""
+    kind, _, rest = at.rpartition(" ")
+    every, unit = amount(training.checkpoint_every)
+    if kind == "average" and training.keep_last is not None and training.keep_last < int(rest):
+        return f"training.keep_last is {training.keep_last}; raise it to {rest}"
+    if kind == "average best" and training.keep_last is not None and training.keep_best < int(rest):
+        return f"training.keep_best is {training.keep_best}; raise it to {rest}"
+    if kind == "epoch" and training.epochs is not None and int(rest) > training.epochs:
+        return f"training ends after {training.epochs} epochs; raise training.epochs"
+    if kind == "epoch" and unit == "epochs" and int(rest) % every and int(rest) != training.epochs:
+        return f"training.checkpoint_every is {training.checkpoint_every}; choose a divisor of {rest}"
+    return None
 
 
 class CustomCorpus(Strict):
@@ -296,7 +314,7 @@ class Workflow(Strict):
     """config.yaml: what to build, and on what."""
 
     tables: list[Name] = Field(min_length=1)
-    seeds: list[int] = Field([1], min_length=1)
+    seeds: list[Seed] = Field([1], min_length=1)
     device: Literal["auto", "cpu", "cuda"] = "auto"
     mirror: Path | None = Field(None, description="folder laid out as MANIFEST.tsv says; else NMT_MIRROR, else URLs")
     limit: Positive | None = Field(None, description="cut every split to its first lines, for a quick trial")

@@ -100,7 +100,7 @@ class Side:
         try:
             self._ids = np.load(prefix.with_name(prefix.name + ".npy"), mmap_mode="r")
             self._offsets = np.load(prefix.with_name(prefix.name + ".offsets.npy"))
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, EOFError) as error:
             raise DataError(f"{prefix}.npy: expected encoded text, got: {error}; run `nmt encode` again") from None
         self.lengths: Indices = np.diff(self._offsets) + 2  # BOS and EOS
 

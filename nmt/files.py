@@ -87,7 +87,7 @@ def atomic_directory(path: Path) -> Iterator[Path]:
 
 
 def _swap_in(part: Path, path: Path) -> None:
-    """Rename ``part`` to ``path``; what stood there goes only once the new one is in place."""
+    """Rename ``part`` to ``path``; what stood there is moved away just before, and deleted after."""
     if not path.exists():
         part.replace(path)
         return

@@ -56,10 +56,24 @@ def read_config(path: Path) -> str:
 def load_yaml(text: str, where: str) -> Any:
     """Parse YAML safely, or raise a ConfigError that names file and line."""
     try:
-        return yaml.safe_load(text)
+        return yaml.load(text, Loader=_UniqueKeys)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else "?"
         raise ConfigError(f"{where}, line {line}: expected YAML, got {error.problem}") from None
+    except (yaml.YAMLError, ValueError) as error:  # a control character, a date that is none
+        raise ConfigError(f"{where}: expected YAML, got {' '.join(str(error).split())}") from None
+
+
+class _UniqueKeys(yaml.SafeLoader):
+    """A safe loader that refuses a key given twice, where YAML would keep the last in silence."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen = set()
+        for key, _ in node.value:
+            if key.value in seen and key.value != "<<":
+                raise yaml.constructor.ConstructorError(None, None, f"key '{key.value}' twice", key.start_mark)
+            seen.add(key.value)
+        return super().construct_mapping(node, deep)
 
 
 def _explain(model: type[BaseModel], problem: Any, text: str, where: str) -> str:

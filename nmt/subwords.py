@@ -67,6 +67,8 @@ def learn(clean: Path, out: Path, languages: str, config: Subwords, threads: int
         else:
             for text, side in zip(texts, SIDES, strict=True):
                 _learn([text], folder / side, config, threads)
+        for side in SIDES:
+            Vocabulary(folder / f"{side}.model")  # raises if a full disk cut it short
         # The model file's own hash changes with paths and threads; the vocabulary's does not.
         hashes = {side: sha256(folder / f"{side}.vocab") for side in SIDES}
         write_json(folder / "subwords.json", {"subwords": config.model_dump(), "vocab_sha256": hashes})
@@ -79,7 +81,7 @@ def _learn(texts: list[Path], prefix: Path, config: Subwords, threads: int) -> N
         size = min(size, len(words) + len(SpecialIds.model_fields))
     try:
         sentencepiece.SentencePieceTrainer.train(
-            input=",".join(map(str, texts)),
+            input=list(map(str, texts)),
             model_prefix=str(prefix),
             model_type={"bpe": "bpe", "words": "word"}[config.kind],
             vocab_size=size,
@@ -95,7 +97,9 @@ def _learn(texts: list[Path], prefix: Path, config: Subwords, threads: int) -> N
             unk_surface="<unk>",
             minloglevel=2,
         )
-    except (RuntimeError, OSError) as error:
+    except OSError as error:
+        raise DataError(f"{prefix}.model: cannot be written: {error}; make room, then run again") from None
+    except RuntimeError as error:
         where = " and ".join(map(str, texts))
         raise ConfigError(
             f"subwords.size: {config.size} pieces cannot be learned from {where}: {_reason(error)}; "

@@ -1,13 +1,14 @@
 """The training loop: teacher forcing, validation, checkpoints, resuming."""
 
+import fcntl
 import json
 import math
 import os
-import shutil
 import signal
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -22,7 +23,7 @@ from nmt.checkpoint import Checkpoints, Progress
 from nmt.config import Strict, Training, amount, digest
 from nmt.config import Transformer as ModelConfig
 from nmt.data import Batch, Parallel
-from nmt.errors import DataError
+from nmt.errors import ConfigError, DataError
 from nmt.files import read_json, read_lines, write_json, write_text
 from nmt.models.loss import cross_entropy
 from nmt.models.transformer import Transformer
@@ -48,28 +49,50 @@ def train(encoded: Path, run: Path, config: Experiment, seed: int, device: str, 
     """Train to the end, resuming whatever state ``run/state`` holds of the same training.
 
     Writes ``run/log.jsonl`` and then, last, ``run/training.json``. Randomness is a function of (seed, update), so an
-    interrupted training ends with the same weights as an undisturbed one, bit for bit on a CPU.
+    interrupted training ends with the same weights as an undisturbed one, bit for bit on a CPU with as many threads.
 
     Raises:
-        ConfigError, DataError: see `nmt.runtime.prepare` and `nmt.data.Parallel`.
+        ConfigError: no GPU where one was asked, a model that the vocabularies do not fit, an end already passed.
+        DataError: encoded text or state is damaged, another process trains here, the loss is no number.
         Interrupted: told to stop by a signal.
     """
-    chosen = runtime.prepare(device, threads)
+    chosen, version = runtime.prepare(device, threads), runtime.code_version()
     meta = read_json(encoded / "meta.json")
+    _check_tying(config, meta, encoded)
     made_of = {
         "config": config.model_dump(mode="json"),
         "seed": seed,
         "data": meta["splits"],
         "subwords": meta["subwords"],
     }
-    state = claim_state(run / "state", identity(config, made_of))
-    trainer = Trainer(encoded, state, config, seed, chosen)
-    stopped = trainer.run()
-    shutil.copyfile(state / "log.jsonl", run / "log.jsonl")
-    write_json(
-        run / "training.json",
-        {"name": name, **made_of, **trainer.summary(stopped), "corpus": meta["corpus"]},
-    )
+    with _alone(run):
+        state = claim_state(run / "state", identity(config, made_of))
+        for name_of_old in ("training.json", "log.jsonl"):  # of a training before this one
+            (run / name_of_old).unlink(missing_ok=True)
+        trainer = Trainer(encoded, state, config, seed, chosen)
+        stopped = trainer.run()
+        write_text(run / "log.jsonl", (state / "log.jsonl").read_text(encoding="utf-8"))
+        facts = {"name": name, **made_of, **trainer.summary(stopped), "corpus": meta["corpus"], "code_version": version}
+        write_json(run / "training.json", facts)
+
+
+def _check_tying(config: Experiment, meta: dict[str, Any], encoded: Path) -> None:
+    if config.model.tied == "all" and not meta["subwords"]["subwords"]["joint"]:
+        raise ConfigError(
+            f"model.tied: all needs one vocabulary for both sides; {encoded} has one a side (subwords.joint)"
+        )
+
+
+@contextmanager
+def _alone(run: Path) -> Iterator[None]:
+    """Refuse a second process that would train in the same folder; the lock ends with the process that holds it."""
+    run.mkdir(parents=True, exist_ok=True)
+    with (run / "train.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise DataError(f"{run}: another process trains here; wait for it, or end it first") from None
+        yield
 
 
 def identity(config: Experiment, made_of: dict[str, Any]) -> dict[str, Any]:
@@ -117,7 +140,7 @@ class Trainer:
         meta = read_json(encoded / "meta.json")
         torch.manual_seed(seed)
         sizes = [meta["vocabulary"][side] for side in SIDES]
-        self.model = Transformer(config.model, *sizes, pad=meta["ids"]["pad"]).to(device)
+        self.model = Transformer(config.model, sizes[0], sizes[1], meta["ids"]["pad"]).to(device)
         self.optimizer = optim.make(self.model, self.config.optimizer)
         self.data = Parallel(encoded, "train", self.model.longest)
         self.validation = Validation(encoded, device, self.model.longest)
@@ -125,6 +148,11 @@ class Trainer:
         self.progress = self.checkpoints.resume(self.model, self.optimizer)
         self.log = Log(state / "log.jsonl", self.progress)
         self.total = self._total_updates()
+        if self.progress.update > self.total:
+            raise ConfigError(
+                f"{state}: has trained to update {self.progress.update}, beyond the end now asked for, {self.total}; "
+                "choose an earlier checkpoint in the table (at: epoch N), or move that folder away to train anew"
+            )
         self._signal: int | None = None
         self._sums = torch.tensor(self.progress.sums, dtype=torch.float64, device=device)
 
@@ -141,18 +169,24 @@ class Trainer:
         """Train until updates, epochs or patience end it; says which."""
         self.model.train()
         saved, self._ticked = self.progress.seconds, time.perf_counter()
-        with _signals(self), Meter(self.total, self.progress.update) as meter:
+        with _signals(self), Meter(self.total, self.progress) as meter:
             for step in self._steps():
                 self._update(step)
                 self._tick()
                 if step.update % RECORD_EVERY == 0 or step.update == self.total:
                     self._record(step, meter)
-                if saved_at := self._milestones(step, saved):
-                    saved = saved_at
-                if self._out_of_patience():
-                    return "patience"
-                self._stop_if_told()
-        return "epochs" if self.progress.update != self.config.updates else "updates"
+                told = self._signal  # read once: one that comes later is heeded after the next update
+                rescue = told is not None or self.progress.seconds - saved > RESCUE_SECONDS
+                if self._milestones(step, rescue):
+                    saved = self.progress.seconds
+                if told is not None and not self._ended():
+                    raise Interrupted(f"stopped by {signal.Signals(told).name} at update {step.update}")
+        if self._out_of_patience():
+            return "patience"
+        return "updates" if self.progress.update == self.config.updates else "epochs"
+
+    def _ended(self) -> bool:
+        return self.progress.update >= self.total or self._out_of_patience()
 
     def _tick(self) -> None:
         """Count the time since the last call as training: updates, data, validation and checkpoints alike."""
@@ -160,15 +194,17 @@ class Trainer:
         self.progress.seconds += now - self._ticked
         self._ticked = now
 
-    def _milestones(self, step: Step, saved: float) -> float | None:
-        """Validate and checkpoint if due; gives the training time saved, if any was."""
+    def _milestones(self, step: Step, rescue: bool) -> bool:
+        """Validate and checkpoint if due; says whether all is saved."""
         last = step.update == self.total
-        better = False
-        if last or self._due(self.config.validate_every, step):
-            better = self._validate()
-        regular = last or self._due(self.config.checkpoint_every, step) or self._out_of_patience()
-        rescue = self._signal is not None or self.progress.seconds - saved > RESCUE_SECONDS
-        return self._checkpoint(regular) if regular or better or rescue else None
+        better = (last or self._due(self.config.validate_every, step)) and self._validate()
+        due = self._due(self.config.checkpoint_every, step)
+        if due or better or self._ended():
+            self._checkpoint(due)
+        elif rescue:
+            self.progress.valid_loss = self.progress.valid_bleu = None  # when it came is chance: never called best
+            self._checkpoint(False)
+        return due or better or rescue or self._ended()
 
     def _refuse_nan(self) -> None:
         """Stop before a loss or gradient that is no number is validated, recorded or saved."""
@@ -183,7 +219,7 @@ class Trainer:
     def _steps(self) -> Iterator[Step]:
         """The updates still to make, from where the progress stands."""
         update, epoch, taken = self.progress.update, self.progress.epoch, self.progress.batch
-        while update < self.total and not self._out_of_patience():
+        while not self._ended():
             batches = self.data.batches(self.config.batch, (self.seed, epoch))
             for start in range(taken, len(batches), self.config.accumulate):
                 group = [self.data.batch(i).to(self.device) for i in batches[start : start + self.config.accumulate]]
@@ -191,7 +227,7 @@ class Trainer:
                 ended = taken == len(batches)
                 fraction = epoch + taken / len(batches)
                 yield Step(update, epoch + ended, 0 if ended else taken, fraction, group)
-                if update == self.total:
+                if self._ended():
                     return
             epoch, taken = epoch + 1, 0
 
@@ -260,8 +296,8 @@ class Trainer:
         say(_line(record))
         return better
 
-    def _checkpoint(self, regular: bool) -> float:
-        """Save all there is to resume from; gives the training time saved."""
+    def _checkpoint(self, regular: bool) -> None:
+        """Save all there is to resume from; ``regular`` if checkpoint_every asks for it."""
         self._refuse_nan()
         self.progress.regular = regular
         self.progress.sums = self._sums.tolist()
@@ -271,7 +307,6 @@ class Trainer:
             {"event": "checkpoint", "update": self.progress.update, "epoch": self.progress.epoch_fraction,
              "name": saved.name, "regular": regular}
         )  # fmt: skip
-        return self.progress.seconds
 
     def _due(self, interval: str, step: Step) -> bool:
         number, unit = amount(interval)
@@ -279,10 +314,6 @@ class Trainer:
 
     def _out_of_patience(self) -> bool:
         return self.config.patience is not None and self.progress.since_best >= self.config.patience
-
-    def _stop_if_told(self) -> None:
-        if self._signal:
-            raise Interrupted(f"stopped by {signal.Signals(self._signal).name} at update {self.progress.update}")
 
     def told_to_stop(self, number: int, _: FrameType | None) -> None:
         """Signal handler: finish the update, save, stop."""
@@ -297,7 +328,7 @@ class Trainer:
             "epochs": progress.epoch_fraction, "seconds": round(progress.seconds, 1), "pieces": progress.pieces,
             "tokens_per_second": round(progress.pieces / max(progress.seconds, 1e-9)), "stopped": stopped,
             "too_long": self.data.too_long, "device": self.device.type, "hardware": runtime.hardware(self.device),
-            "code_version": runtime.code_version(), "versions": runtime.versions(),
+            "versions": runtime.versions(),
             "checkpoints": [
                 {"name": name, "update": p.update, "epoch": p.epoch_fraction, "regular": p.regular,
                  "valid_loss": p.valid_loss, "valid_bleu": p.valid_bleu} for name, p in points
@@ -330,10 +361,12 @@ def _before(line: str, update: int) -> bool:
 class Meter:
     """Progress for people: a bar on a terminal, plain lines with the time to go in a log."""
 
-    def __init__(self, total: int, done: int) -> None:
-        self.total, self.first = total, done
-        self._bar = tqdm(total=total, initial=done, unit="update", disable=not sys.stderr.isatty(), dynamic_ncols=True)
-        self._last: tuple[float, int] | None = None
+    def __init__(self, total: int, progress: Progress) -> None:
+        self.total = total
+        self._bar = tqdm(
+            total=total, initial=progress.update, unit="update", disable=not sys.stderr.isatty(), dynamic_ncols=True
+        )
+        self._last = progress.seconds, progress.pieces
 
     def __enter__(self) -> "Meter":
         return self
@@ -343,7 +376,7 @@ class Meter:
 
     def speed(self, progress: Progress) -> float:
         """Target pieces a second since the last call."""
-        seconds, pieces = self._last or (0.0, 0)
+        seconds, pieces = self._last
         self._last = progress.seconds, progress.pieces
         return (progress.pieces - pieces) / max(progress.seconds - seconds, 1e-9)
 

@@ -11,7 +11,7 @@ import torch
 
 from nmt import runtime
 from nmt.checkpoint import load_weights, read_tensors
-from nmt.config import Cleaning, Decoding
+from nmt.config import Cleaning, Decoding, amount
 from nmt.config import Transformer as ModelConfig
 from nmt.data import cut
 from nmt.errors import DataError
@@ -93,12 +93,10 @@ class Translator:
 
     def _batches(self, encoded: Sequence[Sequence[int]], size: str) -> list[list[int]]:
         """Indices of the lines that are not empty, longest first, so that memory shows its peak at once."""
-        number, unit = size.split()
+        number, unit = amount(size)
         order = sorted((i for i, row in enumerate(encoded) if row), key=lambda i: len(encoded[i]))
         lengths = np.array([len(encoded[i]) + 2 for i in order], np.int64)
-        batches = (
-            [part.tolist() for part in cut(np.array(order, np.int64), lengths, int(number), unit)] if order else []
-        )
+        batches = [part.tolist() for part in cut(np.array(order, np.int64), lengths, number, unit)] if order else []
         return batches[::-1]
 
     def _pad(self, rows: Sequence[Sequence[int]]) -> torch.Tensor:

@@ -69,6 +69,12 @@ def test_defaults_lie_under_each_system(tmp_path: Path) -> None:
         ("epochs: 3", "epochs: 0", r"line 9: systems\.one\.training\.epochs: .*greater than or equal to 1, got 0"),
         ("updates: 10, ", "", r"systems\.two\.training: epochs or updates must be given"),
         ("system: one", "system: oen", r"row 'One' names system 'oen'; expected one of one, two"),
+        (
+            "at: epoch 3",
+            "at: epoch 4",
+            r"row 'One' asks for 'epoch 4', which is not kept: training ends after 3",
+        ),
+        ("epochs: 3", "epochs: 3, epochs: 4", r"line 9: expected YAML, got key 'epochs' twice"),
         ("at: epoch 3", "at: epoch3", r"line 14: rows\.0\.at: expected last \| best \| epoch 16 .* got \"epoch3\""),
         ("caption: A table\n", "", r"caption: required key is missing"),
         ("heads: 2", "norm: pst", r"line 6: .*norm: expected post or pre, got \"pst\"; did you mean 'post'\?"),

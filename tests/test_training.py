@@ -1,8 +1,10 @@
 """Training: what it learns, that it resumes bit for bit, and what it does when told something wrong."""
 
+import fcntl
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,7 +22,7 @@ from nmt import optim
 from nmt.average import average, select
 from nmt.config import Decoding, Schedule
 from nmt.errors import ConfigError, DataError
-from nmt.files import read_json
+from nmt.files import read_json, write_json
 from nmt.training import Experiment, Interrupted, Trainer, train
 from nmt.translate import Translator, decode_file
 from nmt.validation import bleu
@@ -261,6 +263,29 @@ def test_training_and_decoding_import_nothing_heavy() -> None:
         "sklearn",
     }
     assert banned.isdisjoint(found)
+
+
+def test_an_end_already_passed_is_refused(copy_corpus: Path, tmp_path: Path) -> None:
+    run_to_end(copy_corpus, tmp_path, experiment(updates=12))
+    with pytest.raises(ConfigError, match="has trained to update 12, beyond the end now asked for, 10"):
+        run_to_end(copy_corpus, tmp_path, experiment(updates=10))
+
+
+def test_two_processes_do_not_train_in_one_folder(copy_corpus: Path, tmp_path: Path) -> None:
+    with (tmp_path / "train.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(DataError, match="another process trains here"):
+            run_to_end(copy_corpus, tmp_path, experiment())
+
+
+def test_a_model_needs_the_corpus_it_was_trained_on(copy_corpus: Path, undisturbed: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(copy_corpus, other)
+    meta = read_json(other / "meta.json")
+    meta["splits"]["train"]["source_sha256"] = "0"
+    write_json(other / "meta.json", meta)
+    with pytest.raises(DataError, match="was not trained on"):
+        average(undisturbed, other, "last", tmp_path / "model")
 
 
 def test_interrupted_says_where(copy_corpus: Path, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from nmt.config import Transformer as Config
 from nmt.models.attention import Attention, KeysValues
 from nmt.models.dropout import Dropout
-from nmt.models.embedding import Embedding
+from nmt.models.embedding import Embedding, causal_mask
 
 
 class FeedForward(nn.Module):
@@ -158,7 +158,7 @@ class Transformer(nn.Module):
         memory, source_mask = self.encode(source)
         x = self.target_embedding(target)
         length = target.shape[1]
-        causal = x.new_full((length, length), -torch.inf).triu_(1)
+        causal = x.new_zeros(length, length).masked_fill_(~causal_mask(length).to(x.device), -torch.inf)
         for layer in self.decoder:
             x, _ = layer(x, causal, None, layer.source_attention.keys_values(memory), source_mask)
         return self.decoder_norm(x)

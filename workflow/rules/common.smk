@@ -46,7 +46,7 @@ wildcard_constraints:
     subwords=r"[a-z]+\d+-[0-9a-f]{8}",
     table=r"[\w.-]+",
     system=r"[\w.-]+",
-    seed=r"-?\d+",
+    seed=r"\d+",
     selection=r"last|best|(epoch|update|average|average-best)-\d+",
     test=r"[\w.-]+",
     decoding=r"[a-z]+\d*-[0-9a-f]{8}",
