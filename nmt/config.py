@@ -322,6 +322,13 @@ class Workflow(Strict):
     tracking: Tracking = Tracking()
     corpora: dict[Name, CustomCorpus] = {}
 
+    @field_validator("results", "mirror")
+    @classmethod
+    def _plain_path(cls, value: Path | None) -> Path | None:
+        if value is not None and any(character.isspace() for character in str(value)):
+            raise ValueError(f"expected a path without spaces, got '{value}'; it is written into command lines")
+        return value and value.expanduser()
+
 
 def check_selection(at: str) -> None:
     """Raise a ConfigError if ``at`` is not a checkpoint selection."""

@@ -11,6 +11,7 @@ from typing import Any, Self
 from pydantic import BaseModel
 
 from nmt.config import Decoding, Row, System, Table, Workflow, load_table
+from nmt.corpora import test_sets
 from nmt.errors import ConfigError
 from nmt.files import read_json
 from nmt.layout import Layout, decoding_slug
@@ -43,7 +44,10 @@ class Plan:
         for target in targets:
             if target.startswith("table_"):
                 _choose("no target", target, {f"table_{name}": None for name in names})
-        return cls(checked, {name: load_table(table_path(name)) for name in names})
+        tables = {name: load_table(table_path(name)) for name in names}
+        for name in {*checked.tables, *(target.removeprefix("table_") for target in targets)} & set(tables):
+            _check_tests(name, tables[name], checked)
+        return cls(checked, tables)
 
     @property
     def layout(self) -> Layout:
@@ -148,6 +152,16 @@ class Plan:
         if store.is_file():
             lines.append(f"MLflow   {read_json(store).get('uri')}   look at it with: make ui")
         return "\n".join([*lines, "report   snakemake --report report.html   writes one page of all of it"])
+
+
+def _check_tests(name: str, table: Table, settings: Workflow) -> None:
+    """Refuse a row whose corpus, languages or test set there is not, before anything is trained."""
+    for row in table.rows:
+        if row.system is not None:
+            system, test = table.systems[row.system], row.test or table.tests[0]
+            there = test_sets(system.corpus, system.languages, settings.corpora.get(system.corpus))
+            what = f"{table_path(name)}: row '{row.label}': {system.corpus} {system.languages} has no test set"
+            _choose(what, test, dict.fromkeys(there))
 
 
 def table_path(table: str) -> Path:

@@ -103,7 +103,7 @@ def _learn(texts: list[Path], prefix: Path, config: Subwords, threads: int) -> N
         where = " and ".join(map(str, texts))
         raise ConfigError(
             f"subwords.size: {config.size} pieces cannot be learned from {where}: {_reason(error)}; "
-            "choose a smaller size, or give more text"
+            f"choose a {'larger size' if 'required_chars' in str(error) else 'smaller size, or give more text'}"
         ) from None
 
 

@@ -116,6 +116,9 @@ def claim_state(state: Path, wanted: dict[str, Any]) -> Path:
             f"{state}: held another training (configuration, seed or data differ); kept as {aside}",
             file=sys.stderr,
         )
+    for earlier in sorted(state.parent.glob(f"{state.name}-{digest(wanted)}-*")):
+        if not state.exists() and read_json(earlier / "identity.json") == wanted:
+            earlier.replace(state)  # this very training, set aside when another came between
     if not mark.is_file():
         write_json(mark, wanted)
     return state

@@ -2,6 +2,7 @@
 
 import os
 
+os.environ.pop("MLFLOW_TRACKING_URI", None)  # tests keep to stores of their own
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests are many small operations; a second thread only spins
 
 from pathlib import Path

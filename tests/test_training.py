@@ -161,6 +161,9 @@ def test_the_state_of_another_training_is_kept_aside(
     run_to_end(copy_corpus, tmp_path, experiment(updates=2, label_smoothing=0.1))
     assert "held another training" in capsys.readouterr().err
     assert len(list(tmp_path.glob("state-*/checkpoints/update-00000002"))) == 1
+    run_to_end(copy_corpus, tmp_path, experiment(updates=4))  # back to the first: it goes on where it was
+    first = (tmp_path / "log.jsonl").read_text().splitlines()
+    assert [json.loads(line)["update"] for line in first if '"start"' in line] == [0, 2]
 
 
 def test_training_longer_goes_on_from_the_state(copy_corpus: Path, undisturbed: Path, tmp_path: Path) -> None:
