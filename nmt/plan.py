@@ -46,7 +46,7 @@ class Plan:
                 _choose("no target", target, {f"table_{name}": None for name in names})
         tables = {name: load_table(table_path(name)) for name in names}
         for name in {*checked.tables, *(target.removeprefix("table_") for target in targets)} & set(tables):
-            _check_tests(name, tables[name], checked)
+            check_tests(name, tables[name], checked)
         return cls(checked, tables)
 
     @property
@@ -154,7 +154,7 @@ class Plan:
         return "\n".join([*lines, "report   snakemake --report report.html   writes one page of all of it"])
 
 
-def _check_tests(name: str, table: Table, settings: Workflow) -> None:
+def check_tests(name: str, table: Table, settings: Workflow) -> None:
     """Refuse a row whose corpus, languages or test set there is not, before anything is trained."""
     for row in table.rows:
         if row.system is not None:
@@ -185,4 +185,4 @@ def _choose(what: str, name: str, known: Mapping[str, Any]) -> Any:
         return known[name]
     close = difflib.get_close_matches(name, known, 1, 0.5)
     hint = f"did you mean '{close[0]}'? " if close else ""
-    raise ConfigError(f"{what} '{name}'; {hint}expected one of: {', '.join(known)}")
+    raise ConfigError(f"{what} '{name}'; {hint}expected one of: {', '.join(known) or 'nothing, for there is none'}")

@@ -7,7 +7,7 @@ import pytest
 
 from nmt.config import Table, Workflow
 from nmt.errors import ConfigError
-from nmt.plan import Plan
+from nmt.plan import Plan, check_tests
 
 DATA = {"corpus": "mine", "languages": "en-de"}
 TABLE = Table.model_validate(
@@ -68,3 +68,13 @@ def test_unknown_names_are_told_with_the_nearest() -> None:
         plan().system("one", "smal")
     with pytest.raises(ConfigError, match="no table 'two'; expected one of: one"):
         plan().system("two", "small")
+
+
+def test_a_test_set_that_is_not_there_is_refused_before_training() -> None:
+    system = {"corpus": "multi30k", "languages": "en-de", "training": {"updates": 1}}
+    rows = [{"label": "a", "system": "small"}]
+    table = Table.model_validate(
+        {"caption": "c", "tests": ["test_2016_flikr"], "systems": {"small": system}, "rows": rows}
+    )
+    with pytest.raises(ConfigError, match="row 'a': multi30k en-de has no test set.*did you mean 'test_2016_flickr'"):
+        check_tests("one", table, Workflow(tables=["one"]))

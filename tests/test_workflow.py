@@ -145,7 +145,7 @@ def test_users_files_are_watched(project: Project) -> None:
     for name in ("a.en", "a.de"):
         (project.folder / name).write_text("x\n")
     pair = {"en": "a.en", "de": "a.de"}
-    settings = {"tables": ["one"], "corpora": {"mine": {"train": pair, "valid": pair}}}
+    settings = {"tables": ["one"], "corpora": {"mine": {"train": pair, "valid": pair, "tests": {"test": pair}}}}
     table = copy.deepcopy(TABLE)
     for system in table["systems"].values():
         system["corpus"] = "mine"

@@ -16,7 +16,8 @@ rule track:
         training="<results>/runs/{table}/{system}/seed{seed}/training.json",
         curves="<results>/runs/{table}/{system}/seed{seed}/log.jsonl",
         scores=lambda w: PLAN.scores(w.table, (w.system, int(w.seed))),
-        figures=lambda w: LAYOUT.figures(w.table),
+        # There first, but redrawing them is no reason to publish again.
+        figures=lambda w: ancient(LAYOUT.figures(w.table)),
     output:
         marker="<results>/runs/{table}/{system}/seed{seed}/tracked.json",
     log:
