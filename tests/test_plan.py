@@ -76,5 +76,5 @@ def test_a_test_set_that_is_not_there_is_refused_before_training() -> None:
     table = Table.model_validate(
         {"caption": "c", "tests": ["test_2016_flikr"], "systems": {"small": system}, "rows": rows}
     )
-    with pytest.raises(ConfigError, match="row 'a': multi30k en-de has no test set.*did you mean 'test_2016_flickr'"):
+    with pytest.raises(ConfigError, match=r"row 'a': multi30k en-de has no test set.*did you mean 'test_2016_flickr'"):
         check_tests("one", table, Workflow(tables=["one"]))
