@@ -15,7 +15,7 @@ from nmt.config import Cleaning, Decoding, amount
 from nmt.config import Transformer as ModelConfig
 from nmt.data import cut
 from nmt.errors import DataError
-from nmt.files import atomic_path, read_json, read_lines, sha256, write_json
+from nmt.files import read_json, read_lines, sha256, write_json, write_text
 from nmt.models.transformer import Transformer
 from nmt.search import Hypothesis, search
 from nmt.subwords import Vocabulary
@@ -128,10 +128,8 @@ def decode_file(model: Path, source: Path, out: Path, decoding: Decoding, device
         found = translator.translate_clean(lines, decoding, bar.update)
     seconds = time.perf_counter() - started
     if decoding.nbest > 1:
-        _write(
-            out.with_name("nbest.tsv"),
-            [f"{n}\t{t.score:.6f}\t{t.text}" for n, ts in enumerate(found, 1) for t in ts],
-        )
+        best = (f"{n}\t{t.score:.6f}\t{t.text}\n" for n, ts in enumerate(found, 1) for t in ts)
+        write_text(out.with_name("nbest.tsv"), "".join(best))
     making = {
         "decoding": decoding.model_dump(mode="json"), "seconds": round(seconds, 3), "sentences": len(lines),
         "hardware": runtime.hardware(translator.device), "code_version": runtime.code_version(),
@@ -139,9 +137,4 @@ def decode_file(model: Path, source: Path, out: Path, decoding: Decoding, device
         "model_sha256": sha256(model / "weights.safetensors"),
     }  # fmt: skip
     write_json(out.with_name("decoding.json"), making)
-    _write(out, [translations[0].text for translations in found])
-
-
-def _write(path: Path, lines: Sequence[str]) -> None:
-    with atomic_path(path) as part:
-        part.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    write_text(out, "".join(f"{translations[0].text}\n" for translations in found))
