@@ -7,8 +7,11 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     BaseModel,
+    BeforeValidator,
     ConfigDict,
+    Discriminator,
     Field,
+    Tag,
     TypeAdapter,
     ValidationError,
     field_validator,
@@ -40,9 +43,13 @@ class Strict(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
 
+    def essence(self) -> dict[str, Any]:
+        """What differs from the defaults, as JSON: a key that comes to be later changes nothing that there is."""
+        return self.model_dump(mode="json", exclude_defaults=True)
+
     def slug(self, prefix: str) -> str:
         """A file name that depends on every value: ``prefix-1a2b3c4d``."""
-        return f"{prefix}-{digest(self.model_dump(mode='json'))}"
+        return f"{prefix}-{digest(self.essence())}"
 
 
 class Cleaning(Strict):
@@ -93,6 +100,19 @@ class Dropout(Strict):
     activation: Probability = Field(0.0, description="after the feed-forward activation")
 
 
+def _one_number(value: Any) -> Any:
+    return {"embedding": value, "residual": value} if isinstance(value, int | float) else value
+
+
+Tied = Annotated[
+    Literal["none", "decoder", "all"],
+    Field(description="decoder: output projection = target embedding; all: the source embedding too"),
+]
+Dropouts = Annotated[
+    Dropout, BeforeValidator(_one_number), Field(description="one number sets embedding and residual dropout")
+]
+
+
 class Transformer(Strict):
     """Encoder-decoder Transformer (Vaswani and others 2017)."""
 
@@ -104,18 +124,11 @@ class Transformer(Strict):
     heads: Positive = 8
     norm: Literal["post", "pre"] = "post"
     activation: Literal["relu", "gelu"] = "relu"
-    tied: Literal["none", "decoder", "all"] = Field(
-        "decoder", description="decoder: output projection = target embedding; all: the source embedding too"
-    )
+    tied: Tied = "decoder"
     positions: Literal["sinusoidal", "learned"] = "sinusoidal"
     max_positions: Positive = Field(512, description="longest sentence, in pieces with BOS and EOS")
     scale_embeddings: bool = Field(True, description="multiply embeddings by sqrt(width)")
-    dropout: Dropout = Field(Dropout(), description="one number sets embedding and residual dropout")
-
-    @field_validator("dropout", mode="before")
-    @classmethod
-    def _one_number(cls, value: Any) -> Any:
-        return {"embedding": value, "residual": value} if isinstance(value, int | float) else value
+    dropout: Dropouts = Dropout()
 
     @model_validator(mode="after")
     def _heads_divide_width(self) -> Self:
@@ -124,6 +137,73 @@ class Transformer(Strict):
         if self.width % 2 and self.positions == "sinusoidal":
             raise ValueError(f"sinusoidal positions need an even width, got {self.width}")
         return self
+
+
+class Attention(Strict):
+    """How a recurrent decoder looks at the source."""
+
+    kind: Literal["none", "global", "local-p", "local-m"] = Field(
+        "global",
+        description="none: the encoder's last output is fed at every step; local-p: a window around a predicted "
+        "centre; local-m: around the step's own number (Luong and others 2015, section 3.2)",
+    )
+    score: Literal["dot", "general", "additive"] = Field(
+        "general", description="d·h | d·Wh (Luong and others, eq. 8) | v·tanh(Wd + Uh) (Bahdanau and others 2015)"
+    )
+    window: Positive = Field(7, description="local: positions either side of the centre")
+
+
+class RecurrentDropout(Strict):
+    """Dropout probabilities of a recurrent model by place."""
+
+    embedding: Probability = 0.1
+    layers: Probability = Field(0.1, description="on what a layer gives the next")
+    output: Probability = Field(0.1, description="before the output projection")
+
+
+def _one_for_all(value: Any) -> Any:
+    return dict.fromkeys(RecurrentDropout.model_fields, value) if isinstance(value, int | float) else value
+
+
+class Recurrent(Strict):
+    """Recurrent encoder-decoder with attention (Luong and others 2015)."""
+
+    kind: Literal["recurrent"]
+    cell: Literal["lstm", "gru"] = "lstm"
+    layers: Positive = Field(2, description="on each side")
+    width: Positive = Field(256, description="units of a layer and a direction, and of the embeddings")
+    bidirectional: bool = Field(False, description="the encoder reads both ways")
+    residual: bool = Field(False, description="add each layer's input to its output, from the second layer on")
+    attention: Attention = Attention()
+    input_feeding: bool = Field(
+        False, description="what the last step made of its context is fed to the next (Luong and others, section 3.3)"
+    )
+    teacher_forcing: float = Field(
+        1.0, ge=0, le=1, description="chance that a step of training is fed the reference's last word, not its own"
+    )
+    tied: Tied = "decoder"
+    max_positions: Positive = Field(512, description="longest sentence, in pieces with BOS and EOS")
+    dropout: Annotated[RecurrentDropout, BeforeValidator(_one_for_all)] = Field(
+        RecurrentDropout(), description="one number sets all three"
+    )
+
+    @model_validator(mode="after")
+    def _parts_fit(self) -> Self:
+        if self.bidirectional and self.attention.kind != "none" and self.attention.score == "dot":
+            raise ValueError("score: dot needs encoder and decoder of one width, got bidirectional; use general")
+        if self.input_feeding and self.attention.kind == "none":
+            raise ValueError("input_feeding: true needs an attention, got kind: none; the context is fed anyway")
+        return self
+
+
+def _kind(value: Any) -> str:
+    kind = value.get("kind", "transformer") if isinstance(value, dict) else getattr(value, "kind", "transformer")
+    return f"<{kind}>"
+
+
+Model = Annotated[
+    Annotated[Transformer, Tag("<transformer>")] | Annotated[Recurrent, Tag("<recurrent>")], Discriminator(_kind)
+]
 
 
 class Optimizer(Strict):
@@ -162,6 +242,7 @@ class Training(Strict):
     checkpoint_every: Interval = "1 epochs"
     validate_every: Interval = "1 epochs"
     validation_bleu: bool = Field(True, description="greedily translate the validation set at each validation")
+    train_bleu: int = Field(0, ge=0, description="training sentences translated too, for their BLEU beside it")
     monitor: Literal["loss", "bleu"] = Field("loss", description="what best means, on the validation set")
     patience: Positive | None = Field(None, description="stop after so many validations without a better one")
     keep_last: Positive | None = Field(None, description="checkpoints kept; all when not given")
@@ -186,6 +267,9 @@ class Decoding(Strict):
     length_factor: float = Field(2.0, gt=0, description="longest output = factor * source pieces + extra")
     length_extra: int = Field(10, ge=0)
     batch: BatchSize = "8192 tokens"
+    replace_unknown: bool = Field(
+        False, description="write the source word that was looked at most for <unk> (Jean and others 2015); words only"
+    )
 
     @model_validator(mode="after")
     def _nbest_fits(self) -> Self:
@@ -210,7 +294,7 @@ class System(Strict):
     languages: Annotated[str, Field(pattern=r"^[a-z]{2,3}-[a-z]{2,3}$", description="source-target, e.g. en-de")]
     cleaning: Cleaning = Cleaning()
     subwords: Subwords = Subwords()
-    model: Transformer = Transformer()
+    model: Model = Transformer()
     training: Training
     seeds: list[Seed] | None = Field(None, min_length=1, description="when not given, config.yaml's seeds")
 
@@ -262,6 +346,8 @@ class Table(Strict):
                 )
             if row.system and (why := _never_kept(row.at, self.systems[row.system].training)):
                 raise ValueError(f"row '{row.label}' asks for '{row.at}', which is not kept: {why}")
+            if row.system and row.decoding.replace_unknown and self.systems[row.system].subwords.kind != "words":
+                raise ValueError(f"row '{row.label}': decoding.replace_unknown needs subwords.kind: words")
             if row.test is not None and row.test not in self.tests:
                 raise ValueError(f"row '{row.label}' names test '{row.test}'; expected one of {', '.join(self.tests)}")
         return self

@@ -1,6 +1,7 @@
 """Encoded corpora: written once as flat arrays of ids, read memory-mapped, served as padded batches."""
 
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 from itertools import islice, pairwise
 from pathlib import Path
@@ -104,6 +105,10 @@ class Side:
             raise DataError(f"{prefix}.npy: expected encoded text, got: {error}; run `nmt encode` again") from None
         self.lengths: Indices = np.diff(self._offsets) + 2  # BOS and EOS
 
+    def pieces(self, index: int) -> list[int]:
+        """The ids of one sentence, without BOS and EOS."""
+        return [int(i) for i in self._ids[self._offsets[index] : self._offsets[index + 1]]]
+
     def pad(self, indices: Indices) -> Tensor:
         """Sentences (B,) as padded ids (B, longest), int64."""
         lengths, special = self.lengths[indices] - 2, self._special
@@ -133,6 +138,12 @@ class Parallel:
         self.too_long = len(lengths) - len(self.kept)
         if not len(self.kept):
             raise DataError(f"{encoded}: no {split} pair fits in model.max_positions: {longest}; raise it")
+
+    def spread(self, count: int) -> "Parallel":
+        """The same split cut to ``count`` pairs spread evenly over it, or to all where there are fewer."""
+        part = copy(self)
+        part.kept = self.kept[np.linspace(0, len(self.kept) - 1, min(count, len(self.kept)), dtype=np.int64)]
+        return part
 
     def batch(self, indices: Indices) -> Batch:
         """Pad the pairs of these indices."""

@@ -8,9 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
-from pydantic import BaseModel
-
-from nmt.config import Decoding, Row, System, Table, Workflow, load_table
+from nmt.config import Decoding, Row, Strict, System, Table, Workflow, load_table
 from nmt.corpora import test_sets
 from nmt.errors import ConfigError
 from nmt.files import read_json
@@ -171,12 +169,12 @@ def table_path(table: str) -> Path:
 
 def experiment(system: System) -> str:
     """The part of a system that ``nmt train`` is given, as JSON."""
-    return json.dumps({part: getattr(system, part).model_dump(mode="json") for part in ("model", "training")})
+    return json.dumps({"model": system.model.essence(), "training": system.training.essence()})
 
 
-def dump(model: BaseModel) -> str:
+def dump(model: Strict) -> str:
     """A model as JSON: for a command line, and what Snakemake compares to see whether to run again."""
-    return json.dumps(model.model_dump(mode="json"), ensure_ascii=False)
+    return json.dumps(model.essence(), ensure_ascii=False)
 
 
 def _choose(what: str, name: str, known: Mapping[str, Any]) -> Any:

@@ -3,10 +3,10 @@
 import difflib
 import json
 from pathlib import Path
-from typing import Any, TypeVar, cast, get_args
+from typing import Annotated, Any, TypeVar, cast, get_args, get_origin
 
 import yaml
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Tag, ValidationError
 
 from nmt.errors import ConfigError
 
@@ -78,11 +78,12 @@ class _UniqueKeys(yaml.SafeLoader):
 
 def _explain(model: type[BaseModel], problem: Any, text: str, where: str) -> str:
     """One pydantic problem as one line: file, line, key path, expected, got, nearest."""
-    path = [part for part in problem["loc"] if part != "[key]"]
+    tagged = [part for part in problem["loc"] if part != "[key]"]
+    path = [part for part in tagged if not _is_tag(part)]
     line = _line_of(path, text)
     place = f"{where}, line {line}: {'.'.join(map(str, path)) or 'the file'}"
     if problem["type"] == "extra_forbidden":
-        allowed = list(_fields_at(model, path[:-1]))
+        allowed = list(_fields_at(model, tagged[:-1]))
         near = _nearest(str(path[-1]), allowed)
         return f"{place}: unknown key{near}; allowed here: {', '.join(allowed)}"
     if problem["type"] == "missing":
@@ -92,8 +93,12 @@ def _explain(model: type[BaseModel], problem: Any, text: str, where: str) -> str
         allowed = problem["ctx"]["expected"].replace("'", "")
         near = _nearest(str(problem["input"]), allowed.replace(" or ", ", ").split(", "))
         return f"{place}: expected {allowed}, {got}{near}"
+    if problem["type"] == "union_tag_invalid":
+        allowed = [tag.strip("<>' ") for tag in problem["ctx"]["expected_tags"].split(",")]
+        got = problem["ctx"]["tag"].strip("<>")
+        return f"{place}: kind: expected {' or '.join(allowed)}, got '{got}'{_nearest(got, allowed)}"
     if problem["type"] == "string_pattern_mismatch":
-        described = _description_at(model, path)
+        described = _description_at(model, tagged)
         return f"{place}: expected {described or problem['ctx']['pattern']}, {got}"
     if problem["type"] == "value_error":
         return f"{place}: {problem['ctx']['error']}"
@@ -105,10 +110,17 @@ def _nearest(word: str, allowed: list[str]) -> str:
     return f"; did you mean '{close[0]}'?" if close else ""
 
 
+def _is_tag(part: Any) -> bool:
+    """Whether a part of a problem's place is no key but says which of several models it is about: ``<recurrent>``."""
+    return isinstance(part, str) and part.startswith("<")
+
+
 def _fields_at(model: Any, path: list[Any]) -> dict[str, Any]:
     """The fields of the model found by walking ``path`` from ``model``."""
     for part in path:
-        if isinstance(model, type) and issubclass(model, BaseModel):
+        if _is_tag(part):
+            model = next(kind for kind in get_args(model) if Tag(part) in get_args(kind))
+        elif isinstance(model, type) and issubclass(model, BaseModel):
             field = model.model_fields.get(part)
             model = field.annotation if field else None
         else:  # a container: its elements' type is the last argument
@@ -118,8 +130,10 @@ def _fields_at(model: Any, path: list[Any]) -> dict[str, Any]:
 
 
 def _unwrap(kind: Any) -> Any:
-    """The first type of an optional or annotated one."""
+    """The first type of an optional or annotated one; a choice between models stays one."""
     while get_args(kind) and getattr(kind, "__origin__", None) not in (dict, list, tuple):
+        if len([part for part in get_args(kind) if get_origin(part) is Annotated]) > 1:
+            return kind
         kind = get_args(kind)[0]
     return kind
 

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 POLL = 2.0  # seconds between looks at a log
 PATIENCE = 60.0  # longest wait, in seconds, between two attempts at a store that fails
-CURVES = ("loss", "accuracy", "bleu", "learning_rate", "gradient_norm", "tokens_per_second")
+CURVES = ("loss", "accuracy", "bleu", "train_bleu", "learning_rate", "gradient_norm", "tokens_per_second")
 BATCH = {"metrics": 1000, "params": 100, "tags": 100}  # MLflow's limits for one call
-IDENTITY = ("config", "seed", "data", "subwords")
+MADE_OF = ("config", "seed", "data", "subwords")
 ENDS = ("epochs", "updates", "patience")
 SAMPLES = 10
 
@@ -242,26 +242,21 @@ def _parent(client: "MlflowClient", experiment: str, table: str, system: str) ->
 
 def _identity(path: Path, table: str, system: str, seed: int) -> dict[str, Any]:
     """What tells a run from others: of a training's configuration, seed and data, as the training wrote them."""
-    identity = {key: value for key, value in read_json(path).items() if key in IDENTITY}
-    identity["config"] = _endless(identity["config"])
+    written = read_json(path)
+    identity = written["identity"]
     group = digest({key: value for key, value in identity.items() if key != "seed"})
     log = path.parent / "log.jsonl"
     starts = [record["time"] for record in _records(log) if record["event"] == "start"]
-    return identity | {
+    return {
         "table": table, "system": system, "seed": seed, "start": int(1000 * starts[0]) if starts else None,
         "run": f"{table}/{system}/seed{seed}/{digest(identity)}", "group": f"{table}/{system}/{group}",
+        "config": _endless(written["config"]),
     }  # fmt: skip
 
 
 def _endless(config: dict[str, Any]) -> dict[str, Any]:
-    """A configuration without when to end: a longer training goes on in the same state, and so in the same run.
-
-    With a cosine schedule the end decides the learning rates, so it counts.
-    """
-    training = config["training"]
-    if training["schedule"]["kind"] == "cosine":
-        return config
-    return config | {"training": {key: value for key, value in training.items() if key not in ENDS}}
+    """A configuration without when to end: a longer training goes on in its run, whose parameters cannot change."""
+    return config | {"training": {key: value for key, value in config["training"].items() if key not in ENDS}}
 
 
 def _records(log: Path) -> Records:
@@ -351,7 +346,7 @@ def _send_artifacts(
 ) -> None:
     """Files; sent again they replace themselves."""
     client, run = feed.client, feed.run
-    client.log_dict(run, {key: training[key] for key in IDENTITY}, "config.json")
+    client.log_dict(run, {key: training[key] for key in MADE_OF}, "config.json")
     for file in (run_dir / "training.json", run_dir / "log.jsonl"):
         client.log_artifact(run, str(file))
     for folder, score in scores.items():

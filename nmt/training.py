@@ -20,13 +20,12 @@ from tqdm import tqdm
 
 from nmt import optim, runtime
 from nmt.checkpoint import Checkpoints, Progress
-from nmt.config import Strict, Training, amount, digest
-from nmt.config import Transformer as ModelConfig
+from nmt.config import Model, Strict, Training, Transformer, amount, digest
 from nmt.data import Batch, Parallel
 from nmt.errors import ConfigError, DataError
 from nmt.files import read_json, read_lines, write_json, write_text
+from nmt.models import build
 from nmt.models.loss import cross_entropy
-from nmt.models.transformer import Transformer
 from nmt.subwords import SIDES
 from nmt.validation import Validation
 
@@ -37,7 +36,7 @@ RESCUE_SECONDS = 300  # most training time that a crash between checkpoints may 
 class Experiment(Strict):
     """What `train` is asked to do."""
 
-    model: ModelConfig = ModelConfig()
+    model: Model = Transformer()
     training: Training = Field(description="the training loop")
 
 
@@ -66,13 +65,21 @@ def train(encoded: Path, run: Path, config: Experiment, seed: int, device: str, 
         "subwords": meta["subwords"],
     }
     with _alone(run):
-        state = claim_state(run / "state", identity(config, made_of))
+        same = identity(config, made_of)
+        state = claim_state(run / "state", same, made_of["config"])
         for name_of_old in ("training.json", "log.jsonl"):  # of a training before this one
             (run / name_of_old).unlink(missing_ok=True)
         trainer = Trainer(encoded, state, config, seed, chosen)
         stopped = trainer.run()
         write_text(run / "log.jsonl", (state / "log.jsonl").read_text(encoding="utf-8"))
-        facts = {"name": name, **made_of, **trainer.summary(stopped), "corpus": meta["corpus"], "code_version": version}
+        facts = {
+            "name": name,
+            **made_of,
+            "identity": same,
+            **trainer.summary(stopped),
+            "corpus": meta["corpus"],
+            "code_version": version,
+        }
         write_json(run / "training.json", facts)
 
 
@@ -100,28 +107,38 @@ def identity(config: Experiment, made_of: dict[str, Any]) -> dict[str, Any]:
 
     With a cosine schedule the end decides the learning rates, so it counts.
     """
-    if config.training.schedule.kind == "cosine":
-        return made_of
-    endless = config.model_dump(mode="json", exclude={"training": {"epochs", "updates", "patience"}})
-    return made_of | {"config": endless}
+    essence = config.essence()
+    if config.training.schedule.kind != "cosine":
+        for end in ("epochs", "updates", "patience"):
+            essence["training"].pop(end, None)
+    return made_of | {"config": essence}
 
 
-def claim_state(state: Path, wanted: dict[str, Any]) -> Path:
-    """Make ``state`` the home of this training; that of another configuration, seed or data moves aside."""
+def claim_state(state: Path, wanted: dict[str, Any], config: dict[str, Any]) -> Path:
+    """Make ``state`` the home of this training; that of another configuration, seed or data moves aside.
+
+    Args:
+        state: the folder.
+        wanted: the training's `identity`.
+        config: its whole configuration, kept beside.
+    """
     mark = state / "identity.json"
-    if mark.is_file() and read_json(mark) != wanted:
-        aside = state.with_name(f"state-{digest(read_json(mark))}-{time.time_ns()}")
+    if mark.is_file() and (there := _identity_in(mark)) != wanted:
+        aside = state.with_name(f"state-{digest(there)}-{time.time_ns()}")
         state.replace(aside)
         print(
             f"{state}: held another training (configuration, seed or data differ); kept as {aside}",
             file=sys.stderr,
         )
     for earlier in sorted(state.parent.glob(f"{state.name}-{digest(wanted)}-*")):
-        if not state.exists() and read_json(earlier / "identity.json") == wanted:
+        if not state.exists() and _identity_in(earlier / "identity.json") == wanted:
             earlier.replace(state)  # this very training, set aside when another came between
-    if not mark.is_file():
-        write_json(mark, wanted)
+    write_json(mark, {"identity": wanted, "config": config})
     return state
+
+
+def _identity_in(mark: Path) -> Any:
+    return read_json(mark).get("identity")
 
 
 @dataclass(frozen=True)
@@ -143,10 +160,10 @@ class Trainer:
         meta = read_json(encoded / "meta.json")
         torch.manual_seed(seed)
         sizes = [meta["vocabulary"][side] for side in SIDES]
-        self.model = Transformer(config.model, sizes[0], sizes[1], meta["ids"]["pad"]).to(device)
+        self.model = build(config.model, sizes[0], sizes[1], meta["ids"]["pad"]).to(device)
         self.optimizer = optim.make(self.model, self.config.optimizer)
         self.data = Parallel(encoded, "train", self.model.longest)
-        self.validation = Validation(encoded, device, self.model.longest)
+        self.validation = Validation(encoded, device, self.model.longest, self.config.train_bleu)
         self.checkpoints = Checkpoints(state / "checkpoints")
         self.progress = self.checkpoints.resume(self.model, self.optimizer)
         self.log = Log(state / "log.jsonl", self.progress)
@@ -284,6 +301,7 @@ class Trainer:
         self._refuse_nan()
         loss, accuracy = self.validation.loss(self.model)
         score = self.validation.bleu(self.model) if self.config.validation_bleu else None
+        train_score = self.validation.train_bleu(self.model)
         progress = self.progress
         self._tick()
         progress.valid_loss, progress.valid_bleu = loss, score
@@ -293,7 +311,8 @@ class Trainer:
         progress.best, progress.since_best = (value, 0) if better else (progress.best, progress.since_best + 1)
         record = {
             "event": "valid", "update": progress.update, "epoch": round(progress.epoch_fraction, 4), "loss": loss,
-            "accuracy": accuracy, "bleu": score, "seconds": round(progress.seconds, 3), "best": better,
+            "accuracy": accuracy, "bleu": score, "train_bleu": train_score,
+            "seconds": round(progress.seconds, 3), "best": better,
         }  # fmt: skip
         self.log.write(record)
         say(_line(record))

@@ -2,21 +2,22 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from pydantic import TypeAdapter
+from torch import Tensor
 
 from nmt import runtime
 from nmt.checkpoint import load_weights, read_tensors
-from nmt.config import Cleaning, Decoding, amount
-from nmt.config import Transformer as ModelConfig
+from nmt.config import Cleaning, Decoding, Model, amount
 from nmt.data import cut
-from nmt.errors import DataError
+from nmt.errors import ConfigError, DataError
 from nmt.files import read_json, read_lines, sha256, write_json, write_text
-from nmt.models.transformer import Transformer
+from nmt.models import build
 from nmt.search import Hypothesis, search
 from nmt.subwords import Vocabulary
 
@@ -27,7 +28,19 @@ class Translation:
 
     text: str  # tokenised, as the model wrote it
     score: float  # log p / length^penalty
-    pieces: list[str]
+    ids: list[int]  # its pieces, without BOS and EOS
+
+
+@dataclass(frozen=True)
+class Attentions:
+    """Where a model looked while it wrote a translation."""
+
+    source: list[str]  # pieces of the source, BOS and EOS included
+    target: list[str]  # pieces of the translation, BOS and EOS included
+    weights: dict[str, Tensor]
+    """By sub-layer (layers, heads, rows, columns), as `TranslationModel.attentions` names them: ``source`` and
+    ``decoder`` have a row for each piece written, ``target[1:]``; ``decoder`` a column for each piece fed,
+    ``target[:-1]``; the other columns and rows are ``source``. Empty for a model without attention."""
 
 
 class Translator:
@@ -40,9 +53,8 @@ class Translator:
         self.cleaning = Cleaning(**recipe["cleaning"])
         self.source, self.target = (Vocabulary(folder / f"{side}.model") for side in ("source", "target"))
         vocabulary = config["vocabulary"]
-        model = Transformer(
-            ModelConfig(**config["model"]), vocabulary["source"], vocabulary["target"], self.source.ids.pad
-        )
+        settings: Model = TypeAdapter(Model).validate_python(config["model"])
+        model = build(settings, vocabulary["source"], vocabulary["target"], self.source.ids.pad)
         load_weights(model, read_tensors(folder / "weights.safetensors"), folder)
         self.model, self.device = model.to(device).eval(), device
 
@@ -88,8 +100,33 @@ class Translator:
             found = search(self.model, batch, decoding, self.source.ids)
             for i, hypotheses in zip(indices, found, strict=True):
                 results[i] = self._texts(hypotheses)
+                if decoding.replace_unknown:
+                    results[i] = [self._without_unknown(lines[i], translation) for translation in results[i]]
             progress(len(indices))
         return results
+
+    @torch.inference_mode()
+    def attentions(self, line: str, translation: Translation) -> Attentions:
+        """Where the model looks at each piece of a cleaned line while it writes a translation of it."""
+        ids = self.source.ids
+        source = [ids.bos, *self.source.encode([line])[0][: self.model.longest - 2], ids.eos]
+        target = [ids.bos, *translation.ids, ids.eos]
+        inputs = (torch.tensor([row], device=self.device) for row in (source, target[:-1]))
+        weights = {part: found[0].float().cpu() for part, found in self.model.attentions(*inputs).items()}
+        return Attentions(self.source.pieces(source), self.target.pieces(target), weights)
+
+    def _without_unknown(self, line: str, translation: Translation) -> Translation:
+        """The translation with each ``<unk>`` replaced by the source word that its step looked at most."""
+        unknown = [t for t, i in enumerate(translation.ids) if i == self.target.ids.unk]
+        if not unknown:
+            return translation
+        if not (weights := self.attentions(line, translation).weights):
+            raise ConfigError("replace_unknown: true: expected a model with attention, got one without; set it false")
+        looked = weights["source"].mean((0, 1))[:, 1:-1]  # columns: the words of the line
+        source, words = line.split(), translation.text.split()
+        for t in unknown:
+            words[t] = source[int(looked[t].argmax())]
+        return replace(translation, text=" ".join(words))
 
     def _batches(self, encoded: Sequence[Sequence[int]], size: str) -> list[list[int]]:
         """Indices of the lines that are not empty, longest first, so that memory shows its peak at once."""
@@ -108,7 +145,7 @@ class Translator:
 
     def _texts(self, hypotheses: Sequence[Hypothesis]) -> list[Translation]:
         texts = self.target.decode([h.ids for h in hypotheses])
-        return [Translation(t, h.score, self.target.pieces(h.ids)) for t, h in zip(texts, hypotheses, strict=True)]
+        return [Translation(t, h.score, h.ids) for t, h in zip(texts, hypotheses, strict=True)]
 
 
 def decode_file(model: Path, source: Path, out: Path, decoding: Decoding, device: str, threads: int | None) -> None:

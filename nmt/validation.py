@@ -10,8 +10,8 @@ import torch
 from nmt.config import Decoding
 from nmt.data import Parallel
 from nmt.files import read_lines
+from nmt.models.base import TranslationModel
 from nmt.models.loss import cross_entropy
-from nmt.models.transformer import Transformer
 from nmt.search import search
 from nmt.subwords import Vocabulary
 
@@ -20,17 +20,18 @@ GREEDY = Decoding(beam=1)
 
 
 class Validation:
-    """The validation set of an encoded corpus."""
+    """The validation set of an encoded corpus, and a sample of its training set."""
 
-    def __init__(self, encoded: Path, device: torch.device, longest: int) -> None:
+    def __init__(self, encoded: Path, device: torch.device, longest: int, train_sample: int = 0) -> None:
         self._device = device
         self._pairs = Parallel(encoded, "valid", longest)
         self._vocabulary = Vocabulary(encoded / "target.model")
         lines = list(read_lines(encoded / "valid.references.txt"))
         self._references = [lines[i] for i in self._pairs.kept]
+        self._train = Parallel(encoded, "train", longest).spread(train_sample) if train_sample else None
 
     @torch.inference_mode()
-    def loss(self, model: Transformer) -> tuple[float, float]:
+    def loss(self, model: TranslationModel) -> tuple[float, float]:
         """Negative log-likelihood in nats a piece (EOS counted), and the share of pieces ranked first."""
         model.eval()
         sums = torch.zeros(3, dtype=torch.float64)
@@ -45,16 +46,27 @@ class Validation:
         nll_sum, correct_sum, pieces = sums.tolist()
         return nll_sum / pieces, correct_sum / pieces
 
-    def bleu(self, model: Transformer) -> float:
+    def bleu(self, model: TranslationModel) -> float:
         """BLEU of greedy translations, on tokenised text."""
+        return bleu(self._translate(model, self._pairs), self._references)
+
+    def train_bleu(self, model: TranslationModel) -> float | None:
+        """The same of the sample of training sentences, against their references as the vocabulary spells them."""
+        if self._train is None:
+            return None
+        references = self._vocabulary.decode([self._train.target.pieces(i) for i in self._train.kept])
+        return bleu(self._translate(model, self._train), references)
+
+    def _translate(self, model: TranslationModel, pairs: Parallel) -> list[str]:
+        """Greedy translations in the order of ``pairs.kept``."""
         model.eval()
         found: dict[int, list[int]] = {}
-        for indices in self._pairs.batches(BATCH):
-            source = self._pairs.source.pad(indices).to(self._device)
+        for indices in pairs.batches(BATCH):
+            source = pairs.source.pad(indices).to(self._device)
             best = search(model, source, GREEDY, self._vocabulary.ids)
             found.update((int(i), hypotheses[0].ids) for i, hypotheses in zip(indices, best, strict=True))
         model.train()
-        return bleu(self._vocabulary.decode([found[int(i)] for i in self._pairs.kept]), self._references)
+        return self._vocabulary.decode([found[int(i)] for i in pairs.kept])
 
 
 def bleu(hypotheses: Sequence[str], references: Sequence[str]) -> float:

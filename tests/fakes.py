@@ -92,7 +92,8 @@ def write_run(run: Path, system: System, seed: int, updates: int = 400) -> None:
     config = {part: getattr(system, part).model_dump(mode="json") for part in ("model", "training")}
     data = {"train": {"sentences": 8, "source_sha256": "a" * 64}, "valid": {"sentences": 8, "source_sha256": "b" * 64}}
     made_of = {"config": config, "seed": seed, "data": data, "subwords": {"subwords": {"kind": "bpe", "size": 8192}}}
-    write_json(run / "state" / "identity.json", identity(Experiment.model_validate(config), made_of))
+    same = identity(Experiment.model_validate(config), made_of)
+    write_json(run / "state" / "identity.json", {"identity": same, "config": config})
     write_log(run / "state" / "log.jsonl", records(updates))
     write_log(run / "log.jsonl", records(updates))
     summary = {
@@ -102,7 +103,7 @@ def write_run(run: Path, system: System, seed: int, updates: int = 400) -> None:
         "hardware": {"device": "cpu", "processor": "Abacus", "cores": 2, "threads": 2, "memory_gib": 8.0},
         "versions": {"torch": "2"}, "checkpoints": [],
     }  # fmt: skip
-    write_json(run / "training.json", {"name": "toy/toy", **made_of, **summary})
+    write_json(run / "training.json", {"name": "toy/toy", **made_of, "identity": same, **summary})
 
 
 def write_scores(layout: Layout, name: str, row: Row, system: System, seed: int, wrong: int = 1) -> Path:

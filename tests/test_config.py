@@ -8,12 +8,15 @@ import pytest
 from nmt.config import (
     Cleaning,
     Decoding,
+    Recurrent,
     Subwords,
     System,
+    Training,
     Transformer,
     Workflow,
     amount,
     check_selection,
+    digest,
     load_table,
 )
 from nmt.errors import ConfigError
@@ -141,3 +144,34 @@ def test_paths_follow_what_determines_the_content() -> None:
     assert layout.raw(base) == layout.raw(recased) and layout.clean(base) != layout.clean(recased)
     assert layout.clean(base) == layout.clean(bigger) and layout.encoded(base) != layout.encoded(bigger)
     assert Layout(Path("results"), 100).raw(base) != layout.raw(base)
+
+
+def test_defaults_are_part_of_what_paths_and_states_leave_out() -> None:
+    """A path or a training's identity holds only what differs from the defaults, so that a key added later changes none
+    of them. The price: a default must never change its value. A new key needs a new line here, and nothing else.
+    """
+    defaults = {
+        "Cleaning": "333b1541", "Subwords": "383dd5a4", "Transformer": "44a29775",
+        "Recurrent": "a41f0665", "Training": "7d636462", "Decoding": "ae20affa",
+    }  # fmt: skip
+    models = [
+        Cleaning(), Subwords(), Transformer(), Recurrent(kind="recurrent"), Training(epochs=1), Decoding()
+    ]  # fmt: skip
+    assert {type(m).__name__: digest(m.model_dump(mode="json")) for m in models} == defaults
+    assert Cleaning().slug("clean") == Cleaning(lowercase=True).slug("clean") != Cleaning(lowercase=False).slug("clean")
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        ("{kind: recurent}", r"model: kind: expected transformer or recurrent, got 'recurent'; did you mean"),
+        ("{kind: recurrent, widht: 8}", r"model.widht: unknown key; did you mean 'width'\?; allowed here: kind, cell"),
+        ("{kind: recurrent, attention: {kind: local}}", r"attention.kind: expected none, global, local-p or local-m"),
+        ("{kind: recurrent, bidirectional: true, attention: {score: dot}}", "one width, got bidirectional"),
+        ("{kind: recurrent, input_feeding: true, attention: {kind: none}}", "needs an attention, got kind: none"),
+        ("5", "model: input should be a valid dictionary"),
+    ],
+)  # fmt: skip
+def test_another_kind_of_model_is_checked_as_such(model: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=f"here, line 4: .*{message}"):
+        parse(System, f"corpus: x\nlanguages: en-de\ntraining: {{epochs: 1}}\nmodel: {model}", "here")

@@ -193,7 +193,7 @@ def test_another_score_is_logged(case: Case) -> None:
 def test_another_configuration_is_another_run(case: Case) -> None:
     run = case.publish()["run"]
     training = read_json(case.run(1) / "training.json")
-    training["config"]["training"]["clip"] = 1.0
+    training["identity"]["config"]["training"]["clip"] = 1.0
     write_json(case.run(1) / "training.json", training)
     assert case.publish()["run"] != run
 

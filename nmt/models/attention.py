@@ -1,6 +1,8 @@
 """Multi-head scaled dot-product attention (Vaswani and others 2017, section 3.2)."""
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 import torch.nn.functional as F
@@ -72,3 +74,19 @@ class Attention(nn.Module):
         """Attention weights (B, H, T, S), each row summing to 1; on the CPU faster than the fused kernel here."""
         scores = (queries * (1 / math.sqrt(queries.shape[-1]))) @ keys.transpose(-2, -1)
         return torch.softmax(scores if mask is None else scores + mask, -1)
+
+
+@contextmanager
+def watch(attention: Attention) -> Iterator[list[Tensor]]:
+    """The weights (B, H, T, S) of each call of a layer while this lasts; the layer itself stays as it is."""
+    seen: list[Tensor] = []
+
+    def look(_: nn.Module, arguments: tuple[Tensor, KeysValues, Tensor | None], __: Tensor) -> None:
+        queries, (keys, _values), mask = arguments
+        seen.append(attention.weights(queries, keys, mask))
+
+    handle = attention.register_forward_hook(look)
+    try:
+        yield seen
+    finally:
+        handle.remove()

@@ -1,6 +1,7 @@
 """Encoder-decoder Transformer (Vaswani and others 2017), post-norm or pre-norm (Xiong and others 2020)."""
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -9,7 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nmt.config import Transformer as Config
-from nmt.models.attention import Attention, KeysValues
+from nmt.models.attention import Attention, KeysValues, watch
+from nmt.models.base import TranslationModel
 from nmt.models.dropout import Dropout
 from nmt.models.embedding import Embedding, causal_mask
 
@@ -118,8 +120,10 @@ class State:
     source_mask: Tensor  # (B, 1, 1, S)
 
 
-class Transformer(nn.Module):
-    """Encoder, decoder, output projection; the decoder interface of search: `start`, `step`, `reorder`, `keep`."""
+class Transformer(TranslationModel):
+    """Encoder, decoder, output projection."""
+
+    config: Config
 
     def __init__(self, config: Config, source_vocabulary: int, target_vocabulary: int, pad: int) -> None:
         super().__init__()
@@ -140,11 +144,6 @@ class Transformer(nn.Module):
         else:
             self.projection.weight = self.target_embedding.pieces.weight
 
-    @property
-    def longest(self) -> int:
-        """Most positions a sentence may take, BOS and EOS included."""
-        return self.config.max_positions
-
     def encode(self, source: Tensor) -> tuple[Tensor, Tensor]:
         """Ids (B, S), padded, to encodings (B, S, D) and the additive mask of the padding (B, 1, 1, S)."""
         x = self.source_embedding(source)
@@ -162,6 +161,18 @@ class Transformer(nn.Module):
         for layer in self.decoder:
             x, _ = layer(x, causal, None, layer.source_attention.keys_values(memory), source_mask)
         return self.decoder_norm(x)
+
+    def attentions(self, source: Tensor, target: Tensor) -> dict[str, Tensor]:
+        """See `TranslationModel.attentions`."""
+        parts = {
+            "encoder": [layer.attention for layer in self.encoder],
+            "decoder": [layer.attention for layer in self.decoder],
+            "source": [layer.source_attention for layer in self.decoder],
+        }
+        with ExitStack() as stack:
+            seen = {part: [stack.enter_context(watch(layer)) for layer in layers] for part, layers in parts.items()}
+            self(source, target)
+        return {part: torch.stack([weights for (weights,) in layers], 1) for part, layers in seen.items()}
 
     def start(self, source: Tensor) -> State:
         """Encode source ids (B, S) for search; B sentences, one row each."""

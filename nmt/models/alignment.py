@@ -1,0 +1,58 @@
+"""A recurrent decoder's attention, global or local (Bahdanau and others 2015; Luong and others 2015, section 3)."""
+
+import torch
+from torch import Tensor, nn
+
+from nmt.config import Attention
+
+
+class Alignment(nn.Module):
+    """Scores between decoder states and source encodings, softmax, and for local attention a window."""
+
+    def __init__(self, config: Attention, width: int, memory: int) -> None:
+        super().__init__()
+        self.config = config
+        self.keys = nn.Identity() if config.score == "dot" else nn.Linear(memory, width, bias=False)
+        if config.score == "additive":
+            self.queries, self.energy = nn.Linear(width, width), nn.Linear(width, 1, bias=False)
+        if config.kind == "local-p":
+            self.centre = nn.Sequential(nn.Linear(width, width, bias=False), nn.Tanh(), nn.Linear(width, 1, bias=False))
+
+    def forward(self, states: Tensor, keys: Tensor, real: Tensor, step: Tensor) -> Tensor:
+        """Where decoder states look.
+
+        Local attention sees the source positions s with |s - p| <= window, where the centre p is predicted (local-p,
+        eq. 9: length · sigmoid(v·tanh(Wd)), counted from 0) or the step's own number, at most the sentence's last
+        position (local-m). With local-p the softmax over the window is multiplied by a Gaussian around p with
+        deviation window / 2 (eq. 10), so its weights sum to less than 1.
+
+        Args:
+            states: decoder states (B, T, D).
+            keys: what `keys` made of the encodings, (B, S, D).
+            real: which source positions are no padding, (B, S).
+            step: number of each state's target position, from 0, (T,).
+
+        Returns:
+            Weights (B, T, S), 0 outside the window and on padding.
+        """
+        scores, seen = self._scores(states, keys), real[:, None]
+        if self.config.kind == "global":
+            return torch.softmax(scores.masked_fill(~seen, -torch.inf), -1)
+        lengths = real.sum(-1, keepdim=True)  # (B, 1)
+        positions = torch.arange(keys.shape[1], device=keys.device)
+        distance = positions - self._centres(states, lengths, step)[..., None]  # (B, T, S)
+        window = self.config.window
+        weights = torch.softmax(scores.masked_fill(~(seen & (distance.abs() <= window)), -torch.inf), -1)
+        return weights * torch.exp(-2 * (distance / window) ** 2) if self.config.kind == "local-p" else weights
+
+    def _scores(self, states: Tensor, keys: Tensor) -> Tensor:
+        """(B, T, S)."""
+        if self.config.score != "additive":
+            return states @ keys.transpose(1, 2)
+        return self.energy(torch.tanh(self.queries(states)[:, :, None] + keys[:, None]))[..., 0]
+
+    def _centres(self, states: Tensor, lengths: Tensor, step: Tensor) -> Tensor:
+        """The windows' centres (B, T) in sentences of these lengths (B, 1)."""
+        if self.config.kind == "local-p":
+            return lengths * torch.sigmoid(self.centre(states)[..., 0])
+        return torch.minimum(step.expand(states.shape[:2]), lengths - 1)

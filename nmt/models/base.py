@@ -1,0 +1,54 @@
+"""What every architecture offers to training, search and those who look at its attention."""
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+from torch import Tensor, nn
+
+from nmt.config import Recurrent, Transformer
+
+
+class TranslationModel(nn.Module, ABC):
+    """An encoder-decoder; the decoder interface of search is `start`, `step`, `reorder` and `keep`."""
+
+    config: Transformer | Recurrent
+    pad: int
+    projection: nn.Linear  # decoder outputs to scores of the target vocabulary
+
+    @property
+    def longest(self) -> int:
+        """Most positions a sentence may take, BOS and EOS included."""
+        return self.config.max_positions
+
+    @abstractmethod
+    def forward(self, source: Tensor, target: Tensor) -> Tensor:
+        """Teacher forcing: source ids (B, S), target ids from BOS on (B, T); gives decoder outputs (B, T, D)."""
+
+    @abstractmethod
+    def attentions(self, source: Tensor, target: Tensor) -> dict[str, Tensor]:
+        """Where each position looked under teacher forcing, by sub-layer.
+
+        Args:
+            source: ids (B, S).
+            target: ids from BOS on (B, T).
+
+        Returns:
+            ``source`` (B, L, H, T, S): the decoder over the source; a Transformer also ``encoder`` (B, L, H, S, S) and
+            ``decoder`` (B, L, H, T, T). L layers, H heads, 1 each where there is no choice. Empty without attention.
+        """
+
+    @abstractmethod
+    def start(self, source: Tensor) -> Any:
+        """Encode source ids (B, S) for search; B sentences, one row each."""
+
+    @abstractmethod
+    def step(self, state: Any, last: Tensor) -> tuple[Tensor, Any]:
+        """Feed each row's last id (R,); gives log-probabilities of the next (R, V), and the new state."""
+
+    @abstractmethod
+    def reorder(self, state: Any, rows: Tensor) -> Any:
+        """Make row i what row rows[i] was; every row stays within its sentence."""
+
+    @abstractmethod
+    def keep(self, state: Any, sentences: Tensor) -> Any:
+        """Keep only these sentences' encodings (their rows are chosen by `reorder`)."""
