@@ -7,6 +7,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 CHUNK_BYTES = 4 * 2**20  # of scores at a time: about what a core's cache holds
+CHUNK_ROWS = 192  # at least: with fewer, adding up the weight's gradient costs more than a cache that overflows
 
 
 def cross_entropy(hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float = 0.0) -> tuple[Tensor, ...]:
@@ -38,7 +39,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
             narrow = weight.to(compute)
             sums = torch.zeros(3, dtype=torch.float64, device=hidden.device)
             hidden_grad, weight_grad = torch.empty_like(hidden), torch.zeros_like(weight)
-            rows = max(16, CHUNK_BYTES // (4 * weight.shape[0])) if hidden.device.type == "cpu" else 4096
+            rows = max(CHUNK_ROWS, CHUNK_BYTES // (4 * weight.shape[0])) if hidden.device.type == "cpu" else 4096
             for start in range(0, len(hidden), rows):
                 part = slice(start, start + rows)
                 sums += _chunk(hidden[part], narrow, targets[part], smoothing, hidden_grad[part], weight_grad)
