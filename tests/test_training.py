@@ -34,8 +34,16 @@ SHORT = {
 }  # fmt: skip
 
 
-def experiment(model: dict[str, Any] | None = None, **training: Any) -> Experiment:
-    return Experiment.model_validate({"model": SMALL | (model or {}), "training": SHORT | training})
+RECURRENT = {"kind": "recurrent", "layers": 2, "width": 32, "dropout": 0.1, "tied": "none", "teacher_forcing": 0.75}
+KINDS: dict[str, dict[str, Any]] = {
+    "transformer": SMALL,
+    "s2s": RECURRENT | {"attention": {"kind": "none"}},
+    "local attention": RECURRENT | {"attention": {"kind": "local-p", "score": "dot", "window": 3}},
+}
+
+
+def experiment(model: dict[str, Any] | None = None, kind: str = "transformer", **training: Any) -> Experiment:
+    return Experiment.model_validate({"model": KINDS[kind] | (model or {}), "training": SHORT | training})
 
 
 def run_to_end(encoded: Path, run: Path, config: Experiment, seed: int = 1) -> dict[str, Any]:
@@ -60,12 +68,23 @@ def undisturbed(copy_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     return run
 
 
-def test_the_copy_task_is_learned(copy_corpus: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("kind", "model", "peak", "updates"),
+    [
+        ("transformer", {"layers": 2, "width": 64, "ffn": 128, "dropout": 0.0}, 0.003, 500),
+        ("local attention", {"layers": 1, "width": 64, "dropout": 0.0, "teacher_forcing": 0.9}, 0.01, 300),
+    ],
+)
+def test_the_copy_task_is_learned(
+    copy_corpus: Path, tmp_path: Path, kind: str, model: dict[str, Any], peak: float, updates: int
+) -> None:
     config = experiment(
-        {"layers": 2, "width": 64, "ffn": 128, "dropout": 0.0}, batch="2000 tokens", updates=500,
-        checkpoint_every="500 updates", validate_every="500 updates", schedule={"peak": 0.003, "warmup": 100},
+        model, kind, batch="2000 tokens", updates=updates, train_bleu=50,
+        checkpoint_every="500 updates", validate_every="500 updates", schedule={"peak": peak, "warmup": 100},
     )  # fmt: skip
     run_to_end(copy_corpus, tmp_path, config)
+    valid = [r for r in map(json.loads, (tmp_path / "log.jsonl").read_text().splitlines()) if r["event"] == "valid"]
+    assert valid[-1]["bleu"] > 98 and valid[-1]["train_bleu"] > 98
     average(tmp_path, copy_corpus, "last", tmp_path / "model")
     unseen = sorted(set(copy_lines(600, 3)) - set(copy_lines(6000, 1)))
     found = Translator.load(tmp_path / "model", "cpu").translate_clean(unseen, Decoding(beam=2))
@@ -98,12 +117,18 @@ except training.Interrupted:
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize(
+    ("kind", "number"), [(kind, signal.SIGKILL) for kind in KINDS] + [("transformer", signal.SIGTERM)]
+)
 def test_killed_anywhere_and_started_again_ends_bit_identical(
-    copy_corpus: Path, undisturbed: Path, tmp_path: Path, number: signal.Signals
+    copy_corpus: Path, undisturbed: Path, tmp_path: Path, kind: str, number: signal.Signals
 ) -> None:
+    config = experiment(kind=kind)
+    if kind != "transformer":
+        undisturbed = tmp_path / "undisturbed"
+        run_to_end(copy_corpus, undisturbed, config)
     moments, log = random.Random(5), tmp_path / "state" / "log.jsonl"
-    command = [sys.executable, "-c", COMMAND, str(copy_corpus), str(tmp_path), experiment().model_dump_json()]
+    command = [sys.executable, "-c", COMMAND, str(copy_corpus), str(tmp_path), config.model_dump_json()]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     for _ in range(3):
         process = subprocess.Popen(command, stderr=subprocess.PIPE, env=environment)
@@ -113,7 +138,7 @@ def test_killed_anywhere_and_started_again_ends_bit_identical(
         time.sleep(moments.uniform(0, 1.2))
         process.send_signal(number)
         assert process.wait() in (-signal.SIGKILL, 143, 0)
-    run_to_end(copy_corpus, tmp_path, experiment())
+    run_to_end(copy_corpus, tmp_path, config)
     assert_same_weights(undisturbed, tmp_path)
     records = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
     expected = [json.loads(line) for line in (undisturbed / "log.jsonl").read_text().splitlines()]
