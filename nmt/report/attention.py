@@ -2,26 +2,28 @@
 
 import math
 import textwrap
-import unicodedata
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
-from matplotlib import font_manager, pyplot
+from matplotlib import pyplot
 from matplotlib.axes import Axes
-from matplotlib.ft2font import FT2Font
+from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from numpy.typing import NDArray
 
+from nmt.report import fonts
 from nmt.report.plots import STYLE, save
 from nmt.subwords import START
 
-CELL, LETTER, FONT = 0.2, 0.085, 9  # inches a cell; inches a letter of a label, about; its size in points
-BASE = "DejaVu Sans"  # comes with matplotlib
-CONTINUES = "·"
+CELL, LINE = 0.2, 0.24  # inches: of a cell, of a line of title
+GAP, MARGIN, PAD = 0.15, 0.12, 0.07  # inches: between panels, around all, between labels and cells
+LABEL, TITLE = 9, 11  # sizes of the letters, in points
+BAR = (0.14, 2.0, 0.85)  # inches: width and most height of the colour bar, room for it
+CONTINUES = "·"  # before a piece that goes on with a word
 SPECIAL = {"<s>": "⟨s⟩", "</s>": "⟨/s⟩", "<unk>": "⟨unk⟩", "<pad>": "⟨pad⟩", START: "␣"}
 
 
@@ -35,11 +37,21 @@ class Panel:
     columns: Sequence[str]  # labels, x axis: the source
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where a panel is drawn, in inches from the left and the top of the grid, and which labels it needs."""
+
+    left: float
+    top: float
+    rows: bool
+    columns: bool
+
+
 def draw(panels: Sequence[Panel], title: str, out: Path, across: int | None = None) -> None:
     """Draw heat maps in a grid, with one colour scale from 0 to 1, as ``{out}.png`` and ``{out}.svg``.
 
-    A label that the panel to the left (rows) or above (columns) has already is not repeated. Labels are pieces or
-    words (see `readable`), of any script that an installed font has.
+    Labels are pieces or words (see `readable`), of any script that an installed font has; those that the panel to the
+    left (rows) or above (columns) shows already are not repeated. Cells keep their size, the figure grows.
 
     Args:
         panels: row by row.
@@ -47,20 +59,25 @@ def draw(panels: Sequence[Panel], title: str, out: Path, across: int | None = No
         out: path without an ending.
         across: panels a row; about as many as rows when not given.
     """
-    across = across or math.ceil(math.sqrt(len(panels)))
-    texts = [title, *(text for p in panels for text in (p.title, *readable(p.rows), *readable(p.columns)))]
-    with pyplot.rc_context({**STYLE, "font.family": [BASE, *fallbacks("".join(texts))], "axes.grid": False}):
-        down = math.ceil(len(panels) / across)
-        size = _size(panels, across, down)
-        canvas, grid = pyplot.subplots(down, across, figsize=size, layout="compressed", squeeze=False)
-        for number, axes in enumerate(grid.flat):
-            if number < len(panels):
-                image = _panel(axes, panels[number], *_repeats(panels, number, across))
-            else:
-                axes.set_axis_off()
-        canvas.colorbar(image, ax=grid, label="weight", shrink=min(1.0, 3 / size[1]), aspect=20, anchor=(0.0, 1.0))
-        heading = textwrap.fill(title, max(20, int(size[0] / LETTER / 1.4)))
-        canvas.suptitle(heading, x=0.01, ha="left", fontsize=12, parse_math=False)
+    maps = [Panel(p.title, p.weights, readable(p.rows), readable(p.columns)) for p in panels]
+    letters = "".join([title, *(text for p in maps for text in (p.title, *p.rows, *p.columns))])
+    with pyplot.rc_context({**STYLE, "font.family": fonts.families(letters)}), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # said already, once
+        canvas = pyplot.figure()
+        places, width, height = _places(maps, across or math.ceil(math.sqrt(len(maps))), _ruler(canvas))
+        width = max(width + BAR[2], 4.0)
+        lines = textwrap.wrap(title, int(width * 11))
+        above = MARGIN + LINE * len(lines)
+        canvas.set_size_inches(width, above + height)
+        canvas.text(MARGIN / width, 1 - MARGIN / (above + height), "\n".join(lines), va="top", fontsize=TITLE,
+                    parse_math=False)  # fmt: skip
+        for panel, place in zip(maps, places, strict=True):
+            cells = len(panel.columns) * CELL, len(panel.rows) * CELL
+            image = _heat_map(_axes(canvas, place.left, above + place.top, *cells), panel, place)
+        first, bar = places[0], min(BAR[1], height - places[0].top - MARGIN)
+        axes = _axes(canvas, width - BAR[2] + GAP, above + first.top, BAR[0], bar)
+        axes.tick_params(labelsize=LABEL)
+        canvas.colorbar(image, cax=axes, ticks=[0, 0.5, 1]).set_label("weight", fontsize=LABEL)
         save(canvas, out)
 
 
@@ -72,79 +89,67 @@ def readable(pieces: Sequence[str]) -> list[str]:
     subwords = any(piece.startswith(START) for piece in pieces)
 
     def label(piece: str) -> str:
-        if piece in SPECIAL:
-            return SPECIAL[piece]
-        return CONTINUES + piece if subwords and not piece.startswith(START) else piece.removeprefix(START)
+        goes_on = subwords and piece not in SPECIAL and not piece.startswith(START)
+        return SPECIAL.get(piece, CONTINUES * goes_on + piece.removeprefix(START))
 
     return [label(piece) for piece in pieces]
 
 
-def fallbacks(text: str) -> list[str]:
-    """Installed font families that have the characters of a text that matplotlib's own font has not.
+def _ruler(canvas: Figure) -> Callable[[Sequence[str]], float]:
+    """A function that measures the longest of several labels, in inches."""
 
-    As few as cover them, chosen greedily; warns, once a call, of characters that none has.
-    """
-    missing = {ord(c) for c in text if not c.isspace()} - _characters(font_manager.findfont(BASE))
-    families: list[str] = []
-    while missing:
-        family, path = max(_installed(), key=lambda font: len(missing & _characters(font[1])), default=("", ""))
-        if not family or not (found := missing & _characters(path)):
-            warnings.warn(_no_font(missing), stacklevel=3)
-            break
-        families.append(family)
-        missing -= found
-    return families
+    def longest(labels: Sequence[str]) -> float:
+        texts = [canvas.text(0, 0, label, fontsize=LABEL, parse_math=False) for label in labels]
+        widths = [text.get_window_extent().width for text in texts]
+        for text in texts:
+            text.remove()
+        return float(max(widths, default=0.0)) / canvas.dpi
+
+    return longest
 
 
-@cache
-def _characters(path: str) -> frozenset[int]:
-    """Code points that a font file draws."""
-    return frozenset(FT2Font(path).get_charmap())
+def _places(
+    maps: Sequence[Panel], across: int, longest: Callable[[Sequence[str]], float]
+) -> tuple[list[Place], float, float]:
+    """A place for each panel, and width and height of the grid with a margin around it."""
+    numbers = range(len(maps))
+    rows = [n % across == 0 or maps[n - 1].rows != maps[n].rows for n in numbers]
+    columns = [n < across or maps[n - across].columns != maps[n].columns for n in numbers]
+    before = [longest(p.rows) + PAD if own else 0.0 for p, own in zip(maps, rows, strict=True)]
+    above = [LINE + (longest(p.columns) + PAD if own else 0.0) for p, own in zip(maps, columns, strict=True)]
+    widths = [max(len(p.columns) * CELL, longest([p.title])) for p in maps]
+    heights = [len(p.rows) * CELL for p in maps]
+    lefts, width = _starts([(max(before[n::across]), max(widths[n::across])) for n in numbers[:across]])
+    lines = [slice(n, n + across) for n in numbers[::across]]
+    tops, height = _starts([(max(above[line]), max(heights[line])) for line in lines])
+    places = [Place(lefts[n % across], tops[n // across], rows[n], columns[n]) for n in numbers]
+    return places, width, height
 
 
-@cache
-def _installed() -> list[tuple[str, str]]:
-    """Families and files of the installed fonts, upright and of normal weight."""
-    fonts = font_manager.fontManager.ttflist
-    regular = (f for f in fonts if f.style == "normal" and f.weight in (400, "normal", "regular"))
-    return sorted(
-        {(f.name, f.fname) for f in regular if not f.name.startswith("Last Resort")}
-    )  # boxes for all there is
+def _starts(sizes: Sequence[tuple[float, float]]) -> tuple[list[float], float]:
+    """Where the cells of each line of panels start, and where all ends, from the sizes of its labels and its cells."""
+    ends = list(accumulate((labels + cells + GAP for labels, cells in sizes), initial=MARGIN))
+    return [end + labels for end, (labels, _) in zip(ends, sizes, strict=False)], ends[-1] - GAP + MARGIN
 
 
-def _no_font(missing: Iterable[int]) -> str:
-    characters = "".join(map(chr, sorted(missing)))
-    scripts = sorted({unicodedata.name(c, "unnamed").split()[0].title() for c in characters})
-    return (
-        f"no installed font has {characters[:20]} ({', '.join(scripts[:5])}): drawn as boxes; install one, e.g. Debian's "
-        f"{'fonts-noto-cjk' if {'Cjk', 'Hiragana', 'Katakana', 'Hangul'} & {*scripts} else 'fonts-noto-core'}"
-    )
+def _axes(canvas: Figure, left: float, top: float, width: float, height: float) -> Axes:
+    """Axes at a place given in inches from the top left."""
+    wide, high = canvas.get_size_inches()
+    return canvas.add_axes((left / wide, 1 - (top + height) / high, width / wide, height / high))
 
 
-def _size(panels: Sequence[Panel], across: int, down: int) -> tuple[float, float]:
-    """Inches of the figure, so that a cell is about `CELL` wide and high."""
-    labels = [max(map(len, readable(side)), default=0) * LETTER for p in panels for side in (p.rows, p.columns)]
-    wide = max(len(p.columns) for p in panels) * CELL + 0.3
-    high = max(len(p.rows) for p in panels) * CELL + 0.5
-    return max(4.5, across * wide + max(labels[::2]) + 1.2), down * high + max(labels[1::2]) + 0.8
-
-
-def _repeats(panels: Sequence[Panel], number: int, across: int) -> tuple[bool, bool]:
-    """Does the panel to the left show these rows already, the panel above these columns?"""
-    panel = panels[number]
-    left = number % across > 0 and panels[number - 1].rows == panel.rows
-    return left, number >= across and panels[number - across].columns == panel.columns
-
-
-def _panel(axes: Axes, panel: Panel, rows_shown: bool, columns_shown: bool) -> AxesImage:
-    rows, columns = readable(panel.rows), readable(panel.columns)
-    image = axes.imshow(panel.weights, cmap="Blues", vmin=0, vmax=1, interpolation="nearest")
-    axes.set_xticks(range(len(columns)), [] if columns_shown else columns, rotation=90, fontsize=FONT)
-    axes.set_yticks(range(len(rows)), [] if rows_shown else rows, fontsize=FONT)
+def _heat_map(axes: Axes, panel: Panel, place: Place) -> AxesImage:
+    image = axes.imshow(panel.weights, cmap="Blues", vmin=0, vmax=1, aspect="auto", interpolation="nearest")
+    axes.set_xticks(range(len(panel.columns)), panel.columns if place.columns else [], rotation=90, fontsize=LABEL)
+    axes.set_yticks(range(len(panel.rows)), panel.rows if place.rows else [], fontsize=LABEL)
     axes.xaxis.tick_top()
-    axes.tick_params(length=0)
+    axes.set_xticks([x - 0.5 for x in range(1, len(panel.columns))], minor=True)
+    axes.set_yticks([y - 0.5 for y in range(1, len(panel.rows))], minor=True)
+    axes.tick_params(which="both", length=0)
+    axes.grid(visible=False)
+    axes.grid(which="minor", color="#f0f0f0", linewidth=0.5)  # leads the eye along long rows
     axes.spines[:].set(visible=True, color="#bbbbbb", linewidth=0.6)
-    axes.set_title(panel.title, fontsize=10, loc="left", pad=6, parse_math=False)
-    for text in (*axes.get_xticklabels(), *axes.get_yticklabels()):
-        text.set_parse_math(False)
+    axes.set_title(panel.title, fontsize=LABEL, pad=6, parse_math=False)
+    for label in (*axes.get_xticklabels(), *axes.get_yticklabels()):
+        label.set_parse_math(False)
     return image

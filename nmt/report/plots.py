@@ -67,7 +67,7 @@ def draw(figure: Figure, curves: Curves, width: int, out: Path) -> None:
 
 
 def save(canvas: Canvas, out: Path) -> None:
-    """Write a figure as ``{out}.png`` and ``{out}.svg``, without anything that differs from run to run, and close it."""
+    """Write a figure as ``{out}.png`` and ``{out}.svg``, nothing in them that changes from run to run, and close it."""
     width, height = canvas.get_size_inches()
     dpi = min(160.0, math.sqrt(MOST_PIXELS / (width * height)))
     for ending, metadata in (("png", {"Software": None}), ("svg", {"Date": None, "Creator": None})):
