@@ -1,10 +1,11 @@
 """The command line: one sub-command a stage, each a function of files, and what people use by hand."""
 
+import itertools
 import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -37,6 +38,14 @@ def device_options(command: Command) -> Command:
         command
     )
     return click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto")(command)
+
+
+def search_options(command: Command) -> Command:
+    """Options of the commands that translate by hand."""
+    command = click.option("--length-penalty", type=float, default=1.0, help="A score is log p / length^penalty.")(
+        command
+    )
+    return click.option("--beam", type=click.IntRange(1), default=5, help="1 is greedy.")(command)
 
 
 class Commands(click.Group):
@@ -291,8 +300,11 @@ def report(table: Path, settings: str) -> None:
 @main.command()
 @click.argument("model", type=PATH)
 @click.argument("files", type=PATH, nargs=-1)
-@click.option("--beam", type=click.IntRange(1), default=5)
-@click.option("--length-penalty", type=float, default=1.0)
+@search_options
+@click.option("--nbest", type=click.IntRange(1), default=1, help="So many for each line, its number before them.")
+@click.option("--scores", is_flag=True, help="Before each translation its score, log p / length^penalty.")
+@click.option("--json", "as_json", is_flag=True, help="A JSON object a line: source, and text, score, tokens of each.")
+@click.option("--attention", type=PATH, metavar="DIR", help="Draw each line's attention over its source here.")
 @click.option("--out", type=PATH, help="File for the translations; else standard output.")
 @device_options
 def translate(
@@ -300,38 +312,138 @@ def translate(
     files: tuple[Path, ...],
     beam: int,
     length_penalty: float,
+    nbest: int,
+    scores: bool,
+    as_json: bool,
+    attention: Path | None,
     out: Path | None,
     device: str,
     threads: int | None,
 ) -> None:
     """Translate raw text: FILES, standard input, or line by line at a prompt."""
-    from nmt.config import Decoding
     from nmt.files import decode_lines, read_lines, write_text
-    from nmt.translate import Translator
 
-    translator = Translator.load(model, device, threads)
-    decoding = Decoding(beam=beam, length_penalty=length_penalty)
+    decoding = _decoding(beam, length_penalty, nbest)
+    translator = _translator(model, device, threads)
+
+    def written(lines: list[str], first: int = 1) -> str:
+        found = translator.nbest(lines, decoding)
+        if attention:
+            _draw(translator, lines, found, attention, first)
+        if as_json:
+            return "".join(_object(translator, *pair) for pair in zip(lines, found, strict=True))
+        return "".join(_rows(best, number if nbest > 1 else None, scores) for number, best in enumerate(found, first))
+
     if not files and sys.stdin.isatty():
-        return _prompt(translator, decoding)
+        return _prompt(translator, written)
     standard_input = decode_lines(sys.stdin.buffer, "standard input")
     given = (line for path in files for line in read_lines(path))
-    lines = list(given if files else standard_input)
-    translations = "".join(f"{line}\n" for line in translator.translate(lines, decoding))
+    translations = written(list(given if files else standard_input))
     if out:
         write_text(out, translations)
     else:
         click.echo(translations, nl=False)
 
 
-def _prompt(translator: Any, decoding: Any) -> None:
+def _decoding(beam: int, length_penalty: float, nbest: int = 1) -> config.Decoding:
+    if nbest > beam:
+        raise ConfigError(f"--nbest: expected at most --beam, {beam}, got {nbest}; raise --beam too")
+    return config.Decoding(beam=beam, length_penalty=length_penalty, nbest=nbest)
+
+
+def _translator(model: Path, device: str, threads: int | None) -> Any:
+    """A model, ready; what was imported for it is set apart from garbage collection, which would search it at exit."""
+    import gc
+
+    from nmt.translate import Translator
+
+    translator = Translator.load(model, device, threads)
+    gc.freeze()
+    return translator
+
+
+def _rows(translations: Sequence[Any], number: int | None, scores: bool) -> str:
+    """A line for each translation of a sentence: its number and score if wanted, the text; tabs between."""
+    before = "" if number is None else f"{number}\t"
+    return "".join(f"{before}{f'{best.score:.6f}{chr(9)}' if scores else ''}{best.text}\n" for best in translations)
+
+
+def _object(translator: Any, source: str, translations: Sequence[Any]) -> str:
+    """A sentence and its translations as a line of JSON."""
+    found = [
+        {"text": best.text, "score": round(best.score, 6), "tokens": translator.target.pieces(best.ids)}
+        for best in translations
+    ]
+    return json.dumps({"source": source, "translations": found}, ensure_ascii=False) + "\n"
+
+
+def _draw(translator: Any, lines: Sequence[str], found: Sequence[Sequence[Any]], folder: Path, first: int) -> None:
+    """The attention of each line's best translation, in files named by the line's number; nothing of empty lines."""
+    from tqdm import tqdm
+
+    from nmt.attention import write
+
+    for number, line in enumerate(tqdm(lines, unit="figure", disable=None), first):
+        if cleaned := translator.clean(line):
+            write(translator, cleaned, found[number - first][0], folder / str(number))
+
+
+def _prompt(translator: Any, written: Callable[[list[str], int], str]) -> None:
     """Translate each line typed until end of file."""
     source, target = translator.languages
-    while True:
+    for number in itertools.count(1):
         try:
             line = input(f"{source}> ")
         except (EOFError, KeyboardInterrupt):
             return click.echo()
-        click.echo(f"{target}> {translator.translate([line], decoding)[0]}")
+        click.echo(f"{target}> {written([line], number)}", nl=False)
+
+
+def _number_or(*words: str) -> Callable[..., int | str]:
+    """A check of an option that is a number from 1 or one of these words."""
+
+    def check(_: click.Context, option: click.Parameter, value: str) -> int | str:
+        if value in words:
+            return value
+        if not value.isdecimal():
+            raise ConfigError(f"--{option.name}: expected a number from 1, {' or '.join(words)}, got '{value}'")
+        return int(value)
+
+    return check
+
+
+@main.command()
+@click.argument("model", type=PATH)
+@click.argument("sentence")
+@click.option("--out", type=PATH, required=True, metavar="DIR", help="Folder of the figure and its weights.")
+@click.option("--part", type=click.Choice(["source", "encoder", "decoder"]), default="source", help="The sub-layer.")
+@click.option("--layer", default="all", callback=_number_or("all"), help="A number from 1, or all.")
+@click.option("--head", default="all", callback=_number_or("mean", "all"), help="A number from 1, mean, or all.")
+@click.option("--words", is_flag=True, help="Join subwords.")
+@search_options
+@device_options
+def attention(
+    model: Path,
+    sentence: str,
+    out: Path,
+    part: Any,
+    layer: Any,
+    head: Any,
+    words: bool,
+    beam: int,
+    length_penalty: float,
+    device: str,
+    threads: int | None,
+) -> None:
+    """Translate SENTENCE, and draw where a sub-layer of MODEL looked meanwhile: DIR/PART.png, .svg and .json."""
+    from nmt.attention import write
+
+    translator = _translator(model, device, threads)
+    if not (line := translator.clean(sentence)):
+        raise ConfigError(f"SENTENCE: expected words, got '{sentence}'; give a sentence in quotes")
+    best = translator.translate_clean([line], _decoding(beam, length_penalty))[0][0]
+    write(translator, line, best, out / part, part, layer, head, words)
+    click.echo(translator.detokenize(best.text))
 
 
 @main.command()

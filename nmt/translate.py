@@ -26,7 +26,7 @@ from nmt.subwords import Vocabulary
 class Translation:
     """One translation of a sentence."""
 
-    text: str  # tokenised, as the model wrote it
+    text: str  # tokenised, as the model wrote it; detokenised where raw text was translated
     score: float  # log p / length^penalty
     ids: list[int]  # its pieces, without BOS and EOS
 
@@ -59,26 +59,47 @@ class Translator:
         self.model, self.device = model.to(device).eval(), device
 
     @classmethod
-    def load(cls, folder: Path, device: str = "auto", threads: int | None = None) -> "Translator":
+    def load(cls, folder: Path | str, device: str = "auto", threads: int | None = None) -> "Translator":
         """Load a model directory.
+
+        Args:
+            folder: that `nmt average` wrote.
+            device: ``auto`` (a GPU if there is one), ``cpu`` or ``cuda``.
+            threads: of the CPU; PyTorch's choice when not given.
 
         Raises:
             ConfigError: a GPU was asked for and there is none.
             DataError: a file of the directory is missing or damaged.
         """
+        folder = Path(folder)
         if not folder.is_dir():
             raise DataError(f"{folder}: no such model directory; expected a folder that `nmt average` wrote")
         return cls(folder, runtime.prepare(device, threads))
 
     def translate(self, lines: Sequence[str], decoding: Decoding | None = None) -> list[str]:
-        """Raw text to raw text: clean, encode, search, decode, detokenise; the best translation of each line."""
-        from nmt.text.clean import Cleaner
+        """Raw text to raw text: the best translation of each line, an empty one of an empty line."""
+        return [translations[0].text for translations in self.nbest(lines, decoding or Decoding())]
+
+    def nbest(self, lines: Sequence[str], decoding: Decoding) -> list[list[Translation]]:
+        """Raw text to raw text, with scores and pieces: clean, encode, search, decode, detokenise.
+
+        Returns:
+            As `translate_clean`, the texts detokenised.
+        """
+        found = self.translate_clean([self.clean(line) for line in lines], decoding)
+        return [[replace(best, text=self.detokenize(best.text)) for best in translations] for translations in found]
+
+    def clean(self, line: str) -> str:
+        """A raw line as the model's training text was."""
+        from nmt.text.clean import clean_line
+
+        return clean_line(line, self.languages[0], self.cleaning)
+
+    def detokenize(self, text: str) -> str:
+        """What the model wrote as people write it; as it is where the model's text was not tokenised."""
         from nmt.text.tokenize import detokenize
 
-        clean = Cleaner(self.cleaning, self.languages[0])
-        found = self.translate_clean([clean(line) for line in lines], decoding or Decoding())
-        best = [translations[0].text for translations in found]
-        return [detokenize(text, self.languages[1]) for text in best] if self.cleaning.tokenize == "moses" else best
+        return detokenize(text, self.languages[1]) if self.cleaning.tokenize == "moses" else text
 
     def translate_clean(
         self, lines: Sequence[str], decoding: Decoding, progress: Callable[[int], Any] = lambda _: None

@@ -35,6 +35,7 @@ TITLES: dict[Figure, str] = {
 }
 
 POSITIONS, MASKED = 50, 12  # how many the last two figures show
+MOST_PIXELS = 1e8  # of a PNG: larger figures are drawn coarser, in full only as SVG
 # Okabe and Ito's colours, told apart with any colour vision; the yellow is too faint for lines.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 STYLE: dict[Any, Any] = {
@@ -62,13 +63,16 @@ def draw(figure: Figure, curves: Curves, width: int, out: Path) -> None:
             _mask(axes)
         else:
             _curves(figure, axes, curves)
-        _save(canvas, out)
+        save(canvas, out)
 
 
-def _save(canvas: Canvas, out: Path) -> None:
+def save(canvas: Canvas, out: Path) -> None:
+    """Write a figure as ``{out}.png`` and ``{out}.svg``, nothing in them that changes from run to run, and close it."""
+    width, height = canvas.get_size_inches()
+    dpi = min(160.0, math.sqrt(MOST_PIXELS / (width * height)))
     for ending, metadata in (("png", {"Software": None}), ("svg", {"Date": None, "Creator": None})):
         with atomic_path(out.with_name(f"{out.name}.{ending}")) as part:
-            canvas.savefig(part, format=ending, dpi=160, metadata=metadata)
+            canvas.savefig(part, format=ending, dpi=dpi, metadata=metadata)
     pyplot.close(canvas)
 
 
