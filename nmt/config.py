@@ -35,7 +35,7 @@ Selection = Annotated[
 Probability = Annotated[float, Field(ge=0, lt=1)]
 Positive = Annotated[int, Field(ge=1)]
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
-Figure = Literal["loss", "accuracy", "bleu", "learning-rate", "positions", "mask"]
+Figure = Literal["loss", "accuracy", "bleu", "learning-curves", "learning-rate", "positions", "mask", "alignment"]
 
 
 class Strict(BaseModel):
@@ -206,6 +206,10 @@ Model = Annotated[
 ]
 
 
+def _has_attention(model: Transformer | Recurrent) -> bool:
+    return model.kind != "recurrent" or model.attention.kind != "none"
+
+
 class Optimizer(Strict):
     """Adam (Kingma and Ba 2015); adamw decouples the weight decay (Loshchilov and Hutter 2019)."""
 
@@ -336,6 +340,14 @@ class Table(Strict):
     rows: list[Row] = Field(min_length=1)
     figures: list[Figure] = ["loss", "accuracy", "bleu", "learning-rate"]
     samples: int = Field(10, ge=0, description="sample translations shown")
+
+    @model_validator(mode="after")
+    def _alignment_needs_attention(self) -> Self:
+        tested = [r.system for r in self.rows if r.system in self.systems and r.test in (None, self.tests[0])]
+        models = [self.systems[system].model for system in tested if system]
+        if "alignment" in self.figures and not any(_has_attention(model) for model in models):
+            raise ValueError("figures: alignment needs a system with attention, scored on the first test set")
+        return self
 
     @model_validator(mode="after")
     def _rows_name_systems(self) -> Self:

@@ -21,6 +21,8 @@ from nmt.models import build
 from nmt.search import Hypothesis, search
 from nmt.subwords import Vocabulary
 
+ALIGNED = 10  # sentences of a translated file whose attention is kept
+
 
 @dataclass(frozen=True)
 class Translation:
@@ -170,9 +172,10 @@ class Translator:
 
 
 def decode_file(model: Path, source: Path, out: Path, decoding: Decoding, device: str, threads: int | None) -> None:
-    """Translate a cleaned file, line by line; writes ``out`` and, beside it, ``decoding.json``.
+    """Translate a cleaned file, line by line; writes ``out`` and, beside it, ``decoding.json`` and ``alignments.json``.
 
-    With ``nbest`` above 1 also ``nbest.tsv``: line number from 1, score, translation.
+    The latter is where the decoder's last layer looked (mean over heads) in sentences spread evenly over the file. With
+    ``nbest`` above 1 also ``nbest.tsv``: line number from 1, score, translation.
 
     Raises:
         ConfigError, DataError: see `Translator.load`; the source is missing or not UTF-8.
@@ -195,4 +198,19 @@ def decode_file(model: Path, source: Path, out: Path, decoding: Decoding, device
         "model_sha256": sha256(model / "weights.safetensors"),
     }  # fmt: skip
     write_json(out.with_name("decoding.json"), making)
+    write_json(out.with_name("alignments.json"), _alignments(translator, lines, found))
     write_text(out, "".join(f"{translations[0].text}\n" for translations in found))
+
+
+def _alignments(
+    translator: Translator, lines: Sequence[str], found: Sequence[Sequence[Translation]]
+) -> list[dict[str, Any]]:
+    """Of some sentences: line number from 1, pieces of source and translation, and a row of weights a piece written."""
+    aligned = []
+    for i in [i * len(lines) // ALIGNED for i in range(ALIGNED)] if len(lines) > ALIGNED else range(len(lines)):
+        looked = translator.attentions(lines[i], found[i][0])
+        if "source" in looked.weights:
+            weights = looked.weights["source"][-1].mean(0).tolist()
+            rounded = [[round(weight, 4) for weight in row] for row in weights]
+            aligned.append({"line": i + 1, "source": looked.source, "target": looked.target[1:], "weights": rounded})
+    return aligned

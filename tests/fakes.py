@@ -38,7 +38,7 @@ TABLE = {
         {"label": "Large", "system": "large", "at": "best", "note": "not in the report"},
         {"label": "Somebody's <system>", "published": {"bleu": 34.2, "ter": 48.7}},
     ],
-    "figures": ["loss", "accuracy", "bleu", "learning-rate", "positions", "mask"],
+    "figures": ["loss", "accuracy", "bleu", "learning-rate", "positions", "mask", "learning-curves", "alignment"],
     "samples": 3,
 }
 
@@ -77,7 +77,7 @@ def records(updates: int, start: float = 1e9, process: int = 1) -> list[dict[str
                  "gradient_norm": 1.0, "tokens_per_second": 9000}  # fmt: skip
         found.append({"event": "train", **common, **train})
         if update % 100 == 0:
-            valid = {"loss": 5 - update / 250, "accuracy": update / 900, "bleu": update / 20}
+            valid = {"loss": 5 - update / 250, "accuracy": update / 900, "bleu": update / 20, "train_bleu": update / 15}
             found.append({"event": "valid", **common, **valid})
             found.append({"event": "checkpoint", "update": update, "name": f"update-{update:08}"})
     return found
@@ -122,6 +122,11 @@ def write_scores(layout: Layout, name: str, row: Row, system: System, seed: int,
     write_text(out / "hypotheses.txt", "".join(f"{line}\n" for line in translations))
     decoding = row.decoding.model_dump(mode="json")
     write_json(out / "decoding.json", {"decoding": decoding, "seconds": 1.5, "sentences": len(PAIRS)})
+    aligned = [
+        {"line": n, "source": list("abc" * n), "target": ["x", "</s>"], "weights": [[1 / (3 * n)] * 3 * n] * 2}
+        for n in (1, 3, 6)
+    ]
+    write_json(out / "alignments.json", aligned if row.system == "small" else [])
     score(out / "hypotheses.txt", layout.clean(system), layout.raw(system), "test", "en", "de", model, out)
     return out
 

@@ -22,7 +22,7 @@ def main(stage: str, *rest: str) -> None:
         "subwords": lambda: [Path(rest[1], "source.model")],
         "encode": lambda: [Path(rest[2], "meta.json")],
         "average": lambda: [Path(rest[1], "weights.safetensors")],
-        "decode": lambda: [Path(rest[2]), Path(rest[2]).with_name("decoding.json")],
+        "decode": lambda: [Path(rest[2]), *(Path(rest[2]).with_name(f"{n}.json") for n in ("decoding", "alignments"))],
         "score": lambda: [Path(options["--out"], file) for file in SCORED],
         "track": lambda: [Path(options["--out"])],
         "report": lambda: [

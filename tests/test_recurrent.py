@@ -1,17 +1,24 @@
-"""Recurrent models against explicit loops over sentences and positions, in float64."""
+"""Recurrent models against explicit loops over sentences and positions, in float64; words that nobody knows."""
 
 import math
 from typing import Any
 
 import pytest
 import torch
+from copytask import write_clean
 from torch import Tensor
 
-from nmt.config import Attention, Decoding, SpecialIds
+from nmt.average import average
+from nmt.config import Attention, Decoding, SpecialIds, Subwords
 from nmt.config import Recurrent as Config
+from nmt.data import encode_corpus
+from nmt.errors import ConfigError
 from nmt.models.alignment import Alignment
 from nmt.models.recurrent import Recurrent
-from nmt.search import search
+from nmt.search import Hypothesis, search
+from nmt.subwords import learn
+from nmt.training import Experiment, train
+from nmt.translate import Translator
 
 IDS = SpecialIds()
 PAD = IDS.pad
@@ -195,6 +202,7 @@ def test_steps_of_search_give_what_teacher_forcing_gives(options: dict[str, Any]
         torch.testing.assert_close(found, expected[:, t], rtol=0, atol=1e-5)
 
 
+@torch.no_grad()
 @pytest.mark.parametrize("options", VARIANTS)
 def test_a_sentence_is_translated_alike_in_any_company(options: dict[str, Any]) -> None:
     model, config = make(3, **options).eval(), Decoding(beam=3, nbest=2, length_extra=6)
@@ -245,3 +253,61 @@ def test_attention_weights_are_those_of_the_outputs() -> None:
     assert (weights[1, ..., 4:] == 0).all() and (weights.sum(-1) <= 1 + 1e-9).all()
     assert ((weights[0, 0, 0] > 0).sum(-1) <= 5).all()
     assert make(attention={"kind": "none"}).attentions(SOURCE, TARGET) == {}
+
+
+@pytest.fixture(scope="module")
+def translator(tmp_path_factory: pytest.TempPathFactory) -> Translator:
+    """A model of five known words that writes <unk> whatever it is given, and looks at the position it is at."""
+    folder = tmp_path_factory.mktemp("unknown")
+    lines = ["a b c d e", "b a"] * 20
+    clean = write_clean(folder / "clean", {"train": lines, "valid": lines})
+    learn(clean, folder / "subwords", "en-de", Subwords(kind="words", size=100, joint=False))
+    encode_corpus(clean, folder / "subwords", folder / "encoded", "en-de")
+    model = {
+        "kind": "recurrent",
+        "width": 8,
+        "layers": 1,
+        "attention": {"kind": "local-m", "window": 1},
+        "tied": "none",
+    }
+    settings = Experiment.model_validate({"model": model, "training": {"updates": 1, "validation_bleu": False}})
+    train(folder / "encoded", folder / "run", settings, 1, "cpu", 1, "copy/unknown")
+    average(folder / "run", folder / "encoded", "last", folder / "model")
+    return Translator.load(folder / "model", "cpu")
+
+
+def test_an_unknown_word_becomes_the_source_word_looked_at(
+    translator: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unk, a = translator.target.ids.unk, translator.target.encode(["a"])[0][0]
+
+    def found(*_: object) -> list[list[Hypothesis]]:
+        return [[Hypothesis([unk, a, unk], 0.0, 0.0)]]
+
+    def looked(source: Tensor, target: Tensor) -> dict[str, Tensor]:
+        assert source.shape == (1, 6) and target.tolist() == [[translator.target.ids.bos, unk, a, unk]]
+        return {"source": torch.eye(6)[[3, 0, 1, 5]][None, None, None]}  # BOS zap b wow c EOS
+
+    monkeypatch.setattr("nmt.translate.search", found)
+    monkeypatch.setattr(translator.model, "attentions", looked)
+    line = ["zap b wow c"]
+    assert translator.translate_clean(line, Decoding(beam=1))[0][0].text == "<unk> a <unk>"
+    assert translator.translate_clean(line, Decoding(beam=1, replace_unknown=True))[0][0].text == "wow a zap"
+
+
+def test_unknown_words_are_not_replaced_without_attention(
+    translator: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unknown = Hypothesis([translator.target.ids.unk], 0.0, 0.0)
+    monkeypatch.setattr("nmt.translate.search", lambda *_: [[unknown]])
+    monkeypatch.setattr(translator.model, "attentions", lambda *_: {})
+    with pytest.raises(ConfigError, match="replace_unknown: true: expected a model with attention, got one without"):
+        translator.translate_clean(["a"], Decoding(replace_unknown=True))
+
+
+def test_attentions_of_a_translation_have_its_labels(translator: Translator) -> None:
+    best = translator.translate_clean(["a b zap"], Decoding(beam=2))[0][0]
+    found = translator.attentions("a b zap", best)
+    assert found.source == ["<s>", "▁a", "▁b", "<unk>", "</s>"]
+    assert found.target == ["<s>", *translator.target.pieces(best.ids), "</s>"]
+    assert found.weights["source"].shape == (1, 1, len(found.target) - 1, 5)

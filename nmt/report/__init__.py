@@ -4,9 +4,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from nmt.config import Table
-from nmt.files import atomic_directory, read_lines, write_text
+from nmt.files import atomic_directory, read_json, read_lines, write_text
 from nmt.layout import Layout
+
+LEGIBLE = range(8, 17)  # pieces of a sentence that is drawn
 
 
 def report(name: str, table: Table, layout: Layout, seeds: Sequence[int]) -> None:
@@ -42,7 +46,32 @@ def _draw(name: str, table: Table, layout: Layout, seeds: Sequence[int], out: Pa
     widths = [table.systems[system].model.width for system in systems]
     with atomic_directory(out) as folder:
         for figure in table.figures:
-            draw(figure, curves, max(widths, default=512), folder / figure)
+            if figure == "alignment":
+                _draw_alignments(name, table, layout, seeds, folder / figure)
+            else:
+                draw(figure, curves, max(widths, default=512), folder / figure)
+
+
+def _draw_alignments(name: str, table: Table, layout: Layout, seeds: Sequence[int], out: Path) -> None:
+    """Where each system looked, by its first row on the first test set: a panel a system that has attention.
+
+    All show one sentence, the first of those kept whose length leaves the figure legible.
+    """
+    from nmt.report.attention import Panel, draw
+
+    found: dict[str, list[dict[str, Any]]] = {}
+    for row in table.rows:
+        if row.system and row.system not in found and row.test in (None, table.tests[0]):
+            seed = (table.systems[row.system].seeds or seeds)[0]
+            found[row.system] = read_json(layout.scores(name, row, table.tests[0], seed) / "alignments.json")
+    kept = {system: sentences for system, sentences in found.items() if sentences}
+    first = next(iter(kept.values()))
+    line = next((s["line"] for s in first if len(s["source"]) in LEGIBLE), first[0]["line"])
+    panels = [
+        Panel(system, np.array(s["weights"]), s["target"], s["source"])
+        for system, sentences in kept.items() for s in sentences if s["line"] == line
+    ]  # fmt: skip
+    draw(panels, f"Where the decoder looked: sentence {line}, source across, translation down", out)
 
 
 def _log(run: Path) -> list[dict[str, Any]]:

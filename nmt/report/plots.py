@@ -29,9 +29,11 @@ TITLES: dict[Figure, str] = {
     "loss": "Loss on training and validation text",
     "accuracy": "Accuracy on training and validation text",
     "bleu": "BLEU of greedy translations of the validation text",
+    "learning-curves": "Learning curves: loss and BLEU against batches",
     "learning-rate": "Learning rate",
     "positions": "Sinusoidal positional encoding",
     "mask": "Causal mask of the decoder",
+    "alignment": "Where the decoder looked at the source",
 }
 
 POSITIONS, MASKED = 50, 12  # how many the last two figures show
@@ -55,6 +57,8 @@ def draw(figure: Figure, curves: Curves, width: int, out: Path) -> None:
         out: path without an ending.
     """
     with pyplot.rc_context(STYLE):
+        if figure == "learning-curves":
+            return _learning_curves(curves, out)
         canvas, axes = pyplot.subplots(figsize=(7.2, 4.4), layout="constrained")
         axes.set_title(TITLES[figure])
         if figure == "positions":
@@ -85,6 +89,24 @@ def _curves(figure: Figure, axes: Axes, curves: Curves) -> None:
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     if len(curves) > 1 or figure in ("loss", "accuracy"):
         _legend(axes, curves, both=figure in ("loss", "accuracy"))
+
+
+def _learning_curves(curves: Curves, out: Path) -> None:
+    """Loss and BLEU of training (dashed) and validation text against batches, one panel above the other."""
+    canvas, (loss, bleu) = pyplot.subplots(2, 1, figsize=(7.2, 7.2), layout="constrained", sharex=True)
+    loss.set_title(TITLES["learning-curves"])
+    for axes, event, trained, validated in ((loss, "train", "loss", "loss"), (bleu, "valid", "train_bleu", "bleu")):
+        _lines(axes, curves, _against_updates(event, trained), linestyle="--", alpha=0.75)
+        _lines(axes, curves, _against_updates("valid", validated), marker=".")
+    loss.set(ylabel="loss (nats per target piece)")
+    bleu.set(ylabel="BLEU of greedy translations (0 to 100)", xlabel="update (batches seen)", xlim=(0, None))
+    _legend(loss, curves, both=True, training="training")
+    _legend(bleu, curves, both=True, training="sample of the training text")
+    save(canvas, out)
+
+
+def _against_updates(event: str, key: str) -> Callable[[Records], list[tuple[float, float]]]:
+    return lambda records: _points(records, event, "update", lambda record: record.get(key))
 
 
 def _loss(axes: Axes, curves: Curves) -> None:
@@ -148,13 +170,13 @@ def _epochs(records: Records, value: Callable[[Mapping[str, Any]], float]) -> li
     ]
 
 
-def _legend(axes: Axes, curves: Curves, both: bool) -> None:
+def _legend(axes: Axes, curves: Curves, both: bool, training: str = "training, mean of the epoch") -> None:
     """The systems by colour, and, where both are drawn, what dashes mean."""
     names = list(curves) if len(curves) > 1 else []
     handles = [Line2D([], [], color=c, label=n) for c, n in zip(_colours(len(names)), names, strict=True)]
     grey = "#666666" if names else COLOURS[0]
     if both:
-        handles.append(Line2D([], [], color=grey, linestyle="--", label="training, mean of the epoch"))
+        handles.append(Line2D([], [], color=grey, linestyle="--", label=training))
         handles.append(Line2D([], [], color=grey, marker=".", label="validation"))
     axes.legend(handles=handles)
 

@@ -8,6 +8,7 @@ rule decode:
     output:
         hypotheses="<results>/runs/{table}/{system}/seed{seed}/{selection}/{test}/{decoding}/hypotheses.txt",
         decoding="<results>/runs/{table}/{system}/seed{seed}/{selection}/{test}/{decoding}/decoding.json",
+        alignments="<results>/runs/{table}/{system}/seed{seed}/{selection}/{test}/{decoding}/alignments.json",
     log:
         "<logs>/decode/{table}/{system}/seed{seed}/{selection}/{test}/{decoding}.log",
     benchmark:
