@@ -136,7 +136,7 @@ def explicit_model(model: Recurrent, source: list[int], target: list[int]) -> li
     def zeros() -> list[Tensor]:
         return [torch.zeros(width, dtype=torch.float64) for _ in range(parts)]
 
-    memory, firsts = [model.source_embedding.pieces.weight[i] for i in source], []
+    memory, firsts = [model.source_embedding.pieces.weight[i] * width**0.5 for i in source], []
     for number, layer in enumerate(model.encoder.layers):
         ways = []
         for suffix in ("", "_reverse")[: 1 + config.bidirectional]:
@@ -155,7 +155,7 @@ def explicit_model(model: Recurrent, source: list[int], target: list[int]) -> li
         firsts = [[torch.tanh(next(bridge)(part)) for part in cells] for cells in firsts]
     outputs, output = [], torch.zeros(width, dtype=torch.float64)
     for t, word in enumerate(target):
-        x = model.target_embedding.pieces.weight[word]
+        x = model.target_embedding.pieces.weight[word] * width**0.5
         if config.attention.kind == "none":
             x = torch.cat([x, last])
         elif config.input_feeding:
