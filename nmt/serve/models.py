@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from nmt.config import Decoding
-from nmt.errors import DataError
+from nmt.errors import ConfigError, DataError
 from nmt.files import read_json
 from nmt.serve.limits import PIECES, TEXT, WORDS, Refused, shown
 from nmt.text.clean import Cleaner
@@ -20,7 +20,10 @@ from nmt.translate import Translation, Translator
 Json = dict[str, Any]
 MARKUP = re.compile(r"<(?:/?[A-Za-z][^<>]*|!--.*?--|![A-Za-z][^<>]*)>", re.DOTALL)
 DIGITS = 4
-"""Decimal places of a weight."""
+"""Decimal places of a weight or score."""
+
+SHOWN_ERROR = 200
+"""Characters of another library's error that a message repeats."""
 
 
 class Served:
@@ -123,10 +126,10 @@ def load(folders: Sequence[Path], device: str, threads: int | None) -> list[Serv
             translator = Translator.load(folder, device, threads)
             name = _unique(_name(folder), found)
             found[name] = Served(name, translator)
-        except (KeyError, TypeError, AttributeError, IndexError, DataError) as error:
-            if isinstance(error, DataError):
-                raise
-            problem = f"{type(error).__name__}: {error}"
+        except (ConfigError, DataError):
+            raise
+        except (LookupError, TypeError, AttributeError, ValueError) as error:
+            problem = f"{type(error).__name__}: {' '.join(str(error).split())[:SHOWN_ERROR]}"
             raise DataError(
                 f"{folder}: expected a model directory, got one whose files do not fit ({problem}); "
                 "make it again with `nmt average`"

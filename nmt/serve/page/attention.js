@@ -37,7 +37,6 @@ export class AttentionView {
     this.model = model;
     const sublayers = Object.keys(SUBLAYERS).filter((name) => name in model.attention);
     this.none.hidden = sublayers.length > 0;
-    this.controls.hidden = sublayers.length === 0;
     fill(this.sublayer, sublayers.map((name) => [name, SUBLAYERS[name][0]]));
     this.layers();
     this.show(null);
@@ -58,7 +57,7 @@ export class AttentionView {
     this.abort?.abort();
     if (!this.question || !this.sublayer.value) {
       this.found = null;
-      this.look.hidden = true;
+      this.look.hidden = this.controls.hidden = true;
       return;
     }
     const { signal } = (this.abort = new AbortController());
@@ -79,7 +78,7 @@ export class AttentionView {
     if (!this.found) return;
     const [, pointed, looked] = SUBLAYERS[this.found.sublayer];
     const joined = !this.pieces.checked;
-    this.captions[0].textContent = `Point at a word of the ${pointed}, or use the arrow keys`;
+    this.captions[0].textContent = `Choose a word of the ${pointed}: point, tap or arrow keys`;
     this.captions[1].textContent = looked;
     this.rows = tokens(this.found.rows, joined, this.model.tokenised);
     this.columns = tokens(this.found.columns, joined, this.model.tokenised);
@@ -91,7 +90,7 @@ export class AttentionView {
     this.word = Math.min(this.word, this.rows.length - 1);
     this.drawWords();
     this.drawHeads();
-    this.look.hidden = false;
+    this.look.hidden = this.controls.hidden = false;
     this.shade();
   }
 
