@@ -101,17 +101,17 @@ class Served:
 
 def check_text(text: str) -> None:
     """Refuse what is not one sentence of plain text, or is too long."""
-    if control := next((c for c in text if unicodedata.category(c) == "Cc"), None):
-        where = f"U+{ord(control):04X} at character {text.index(control) + 1}"
-        raise Refused(422, "control character in the text", "one line of plain text", where)
-    if markup := MARKUP.search(text):
-        raise Refused(422, "markup in the text", "plain text, without tags", shown(markup[0]))
     if not (words := len(text.split())):
         raise Refused(422, "no words", "at least one word", "none")
     if words > WORDS:
         raise Refused(422, "text too long", f"at most {WORDS} words", f"{words:,}")
     if (size := len(text.encode())) > TEXT:
         raise Refused(422, "text too long", f"at most {TEXT:,} bytes", f"{size:,}")
+    if control := next((c for c in text if unicodedata.category(c) == "Cc"), None):
+        where = f"U+{ord(control):04X} at character {text.index(control) + 1}"
+        raise Refused(422, "control character in the text", "one line of plain text", where)
+    if markup := MARKUP.search(text):
+        raise Refused(422, "markup in the text", "plain text, without tags", shown(markup[0]))
 
 
 def load(folders: Sequence[Path], device: str, threads: int | None) -> list[Served]:
