@@ -447,6 +447,26 @@ def attention(
 
 
 @main.command()
+@click.argument("models", metavar="MODEL_DIR...", type=PATH, nargs=-1, required=True)
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to serve at; 0.0.0.0 is open to others.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="0 takes a free one.")
+@click.option(
+    "--rate",
+    type=click.FloatRange(0, min_open=True),
+    default=20.0,
+    show_default=True,
+    help="Requests a second that one client may make.",
+)
+@device_options
+def serve(models: tuple[Path, ...], host: str, port: int, rate: float, device: str, threads: int | None) -> None:
+    """Open a local web page that shows models translate: MODEL_DIR is what `nmt average` wrote."""
+    from nmt.serve.limits import Limits
+    from nmt.serve.server import serve as run_server
+
+    run_server(models, host, port, device, threads, Limits(rate=rate))
+
+
+@main.command()
 @click.argument("out", type=PATH)
 def schemas(out: Path) -> None:
     """Write the JSON schemas of config.yaml and of table files, for editors."""

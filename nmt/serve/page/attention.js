@@ -1,0 +1,170 @@
+/** The attention part of a panel: words to point at, and where each head looked. */
+
+import * as api from "./api.js";
+import { element, fill } from "./dom.js";
+import { between, mean, tokens } from "./words.js";
+
+const SUBLAYERS = {
+  source: ["Decoder → source", "translation", "Where it looked in the sentence"],
+  encoder: ["Encoder, self", "sentence", "Where it looked in the sentence"],
+  decoder: ["Decoder, self", "translation", "Where it looked in the translation so far"],
+};
+const MEAN = "mean";
+const SHOWN = 0.005; // a smaller weight would be printed as 0 %
+
+export class AttentionView {
+  constructor(root, name, failed) {
+    this.failed = failed; // called with an error, or null once it is over
+    const find = (selector) => root.querySelector(selector);
+    [this.none, this.controls, this.look] = [".none", ".controls", ".look"].map(find);
+    [this.sublayer, this.layer, this.pieces] = [".sublayer select", ".layer select", ".pieces"].map(find);
+    [this.words, this.looked, this.summary] = [".words", ".looked", ".summary"].map(find);
+    [this.heads, this.headList] = [".heads", ".heads .list"].map(find);
+    this.captions = root.querySelectorAll(".caption");
+    this.captions[0].id = `${name}-words`;
+    this.words.setAttribute("aria-labelledby", this.captions[0].id);
+    this.name = name;
+    this.head = MEAN;
+    this.word = 0;
+    this.sublayer.addEventListener("change", () => (this.layers(), this.refresh()));
+    this.layer.addEventListener("change", () => this.refresh());
+    this.pieces.addEventListener("change", () => this.draw());
+    this.words.addEventListener("keydown", (event) => this.move(event));
+  }
+
+  /** Look into another model. */
+  use(model) {
+    this.model = model;
+    const sublayers = Object.keys(SUBLAYERS).filter((name) => name in model.attention);
+    this.none.hidden = sublayers.length > 0;
+    fill(this.sublayer, sublayers.map((name) => [name, SUBLAYERS[name][0]]));
+    this.layers();
+    this.show(null);
+  }
+
+  layers() {
+    const { layers = 0 } = this.model.attention[this.sublayer.value] ?? {};
+    fill(this.layer, Array.from({ length: layers }, (_, i) => [i + 1, `${i + 1} of ${layers}`]));
+  }
+
+  /** Look at another translation ({text, ids}), or at none. */
+  show(question) {
+    this.question = question;
+    return this.refresh();
+  }
+
+  async refresh() {
+    this.abort?.abort();
+    if (!this.question || !this.sublayer.value) {
+      this.found = null;
+      this.look.hidden = this.controls.hidden = true;
+      return;
+    }
+    const { signal } = (this.abort = new AbortController());
+    const { text, ids } = this.question;
+    const [sublayer, layer] = [this.sublayer.value, Number(this.layer.value)];
+    try {
+      const found = await api.attention({ model: this.model.name, text, ids, sublayer, layer }, signal);
+      this.found = { ...found, sublayer };
+      this.failed(null);
+      this.draw();
+    } catch (error) {
+      if (!signal.aborted) this.failed(error, () => signal.aborted || this.refresh());
+    }
+  }
+
+  /** Draw words and heads anew, and shade them. */
+  draw() {
+    if (!this.found) return;
+    const [, pointed, looked] = SUBLAYERS[this.found.sublayer];
+    const joined = !this.pieces.checked;
+    this.captions[0].textContent = `Choose a word of the ${pointed}: point, tap or arrow keys`;
+    this.captions[1].textContent = looked;
+    this.rows = tokens(this.found.rows, joined, this.model.tokenised);
+    this.columns = tokens(this.found.columns, joined, this.model.tokenised);
+    const { weights } = this.found;
+    this.weights = weights.map((head) => between(head, this.rows, this.columns));
+    this.views = weights.length > 1 ? [[MEAN, "Mean", mean(this.weights)]] : [];
+    this.weights.forEach((head, i) => this.views.push([String(i), `Head ${i + 1}`, head]));
+    if (!this.views.some(([name]) => name === this.head)) this.head = this.views[0][0];
+    this.word = Math.min(this.word, this.rows.length - 1);
+    this.drawWords();
+    this.drawHeads();
+    this.look.hidden = this.controls.hidden = false;
+    this.shade();
+  }
+
+  drawWords() {
+    const focused = this.words.contains(document.activeElement);
+    this.buttons = this.rows.map((token, i) => {
+      const button = element("button", { type: "button", className: cell(token) }, token.text);
+      for (const event of ["pointerenter", "focus", "click"]) button.addEventListener(event, () => this.point(i));
+      return button;
+    });
+    this.words.replaceChildren(...this.buttons);
+    if (focused) this.buttons[this.word].focus();
+  }
+
+  drawHeads() {
+    this.cells = this.columns.map((token) => element("span", { className: cell(token) }, token.text, element("small")));
+    this.looked.replaceChildren(...this.cells);
+    this.heads.hidden = this.views.length < 2;
+    this.strips = this.views.map(([name, label]) => {
+      const radio = element("input", { type: "radio", name: `${this.name}-head`, value: name, ariaLabel: label });
+      radio.checked = name === this.head;
+      radio.addEventListener("change", () => ((this.head = name), this.shade()));
+      const cells = this.columns.map((token) => element("span", { className: cell(token) }, token.text));
+      const strip = element("span", { className: "strip", dir: "auto", ariaHidden: "true" }, ...cells);
+      return { cells, row: element("label", {}, radio, element("b", {}, label), strip) };
+    });
+    this.headList.replaceChildren(...this.strips.map(({ row }) => row));
+  }
+
+  /** Choose the word whose attention is shown. */
+  point(i) {
+    if (i === this.word && this.buttons[i].ariaPressed === "true") return;
+    this.word = i;
+    this.shade();
+  }
+
+  move(event) {
+    const last = this.buttons.length - 1;
+    const to = { ArrowLeft: this.word - 1, ArrowRight: this.word + 1, Home: 0, End: last }[event.key];
+    if (to === undefined || event.ctrlKey || event.altKey || event.metaKey) return;
+    event.preventDefault();
+    this.buttons[Math.min(Math.max(to, 0), last)].focus();
+  }
+
+  /** Shade what the chosen word looked at. */
+  shade() {
+    this.buttons.forEach((button, i) => {
+      button.ariaPressed = String(i === this.word);
+      button.tabIndex = i === this.word ? 0 : -1;
+    });
+    this.views.forEach(([name, , weights], i) => {
+      const row = weights[this.word];
+      this.strips[i].cells.forEach((span, j) => weigh(span, row[j]));
+      if (name !== this.head) return;
+      this.cells.forEach((span, j) => {
+        weigh(span, row[j]);
+        span.lastChild.textContent = row[j] >= SHOWN ? percent(row[j]) : "";
+      });
+      this.summary.textContent = this.sentence(row);
+    });
+  }
+
+  sentence(row) {
+    const most = row.map((weight, j) => [weight, this.columns[j].text]).sort(([a], [b]) => b - a).slice(0, 3);
+    const named = most.filter(([weight]) => weight >= SHOWN).map(([weight, text]) => `${text} ${percent(weight)}`);
+    return `“${this.rows[this.word].text}” looked most at ${named.join(", ") || "nothing"}`;
+  }
+}
+
+const cell = (token) => (token.special ? "cell special" : "cell");
+
+const percent = (weight) => `${Math.round(100 * weight)}\u202f%`;
+
+/** The shade grows with the weight's square root, so that small weights can be seen; the figures are the weights. */
+function weigh(span, weight) {
+  span.style.setProperty("--weight", Math.sqrt(Math.min(weight, 1)).toFixed(3));
+}

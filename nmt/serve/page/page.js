@@ -1,0 +1,59 @@
+/** The page: one text, one model's panel or two beside each other. */
+
+import * as api from "./api.js";
+import { language } from "./dom.js";
+import { Panel } from "./panel.js";
+
+const get = (id) => document.getElementById(id);
+const [text, compare, count] = ["text", "compare", "count"].map(get);
+
+/** The text as the server takes it: one line. */
+const line = () => text.value.replace(/\s+/g, " ").trim();
+
+async function start() {
+  const { models, limits } = await api.models();
+  const panels = ["first", "second"].map((name) => new Panel(name, models, changed));
+  const live = () => (compare.checked ? panels : panels.slice(0, 1));
+
+  function changed() {
+    const [first, second] = panels;
+    const both = compare.checked && first.shown && second.shown;
+    first.compare(both ? second.shown : "");
+    second.compare(both ? first.shown : "");
+    const { source } = first.model;
+    get("text-label").textContent = language(source);
+    text.lang = source;
+  }
+
+  function type() {
+    fit();
+    const words = line() ? line().split(" ").length : 0;
+    const bytes = new TextEncoder().encode(line()).length;
+    const near = words > 0.8 * limits.words || bytes > 0.8 * limits.bytes;
+    count.textContent = near ? `${words} of ${limits.words} words, ${bytes} of ${limits.bytes} bytes` : "";
+    for (const panel of live()) panel.translate(line());
+  }
+
+  function arrange() {
+    get("panels").replaceChildren(...live().map((panel) => panel.root));
+    get("panels").classList.toggle("two", compare.checked);
+    if (compare.checked) panels[1].translate(line(), 0);
+    changed();
+  }
+
+  get("compare-switch").hidden = models.length < 2;
+  panels[0].use(0);
+  panels[1].use(Math.min(1, models.length - 1));
+  text.addEventListener("input", type);
+  compare.addEventListener("change", arrange);
+  arrange();
+  type();
+}
+
+/** As many lines as the text needs. */
+function fit() {
+  text.style.height = "auto";
+  text.style.height = `${text.scrollHeight}px`;
+}
+
+start().catch((error) => (get("trouble").textContent = error.message));

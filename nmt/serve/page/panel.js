@@ -1,0 +1,118 @@
+/** One model's part of the page: its translation, the n best, and its attention. */
+
+import * as api from "./api.js";
+import { AttentionView } from "./attention.js";
+import { element, fill, language } from "./dom.js";
+import { differing } from "./words.js";
+
+const PAUSE = 200; // milliseconds without a key before the server is asked
+const SLOW = 250; // milliseconds before an old translation fades
+
+export class Panel {
+  constructor(name, models, changed) {
+    this.name = name;
+    this.models = models;
+    this.changed = changed; // called when the best translation or the model is another
+    this.root = document.getElementById("panel").content.firstElementChild.cloneNode(true);
+    const find = (selector) => this.root.querySelector(selector);
+    [this.title, this.select, this.about] = ["h2", ".model select", ".about"].map(find);
+    [this.output, this.message, this.best, this.list] = [".translation", ".message", ".best", ".best .list"].map(find);
+    this.attention = new AttentionView(find(".attention"), name, (error, again) => this.fail(error, again));
+    fill(this.select, models.map((model, i) => [i, model.name]));
+    this.select.addEventListener("change", () => this.use(Number(this.select.value)));
+    this.text = "";
+    this.translations = [];
+  }
+
+  get model() {
+    return this.models[Number(this.select.value)];
+  }
+
+  get shown() {
+    return this.translations[this.rank]?.text ?? "";
+  }
+
+  /** Translate by another model. */
+  use(index) {
+    this.select.value = index;
+    const { source, target, kind, parameters, name } = this.model;
+    this.title.textContent = `${language(source)} → ${language(target)}`;
+    this.about.textContent = `${this.models.length > 1 ? "" : `${name} · `}${kind}, ${parameters.toLocaleString("en")} parameters`;
+    this.output.lang = target;
+    this.attention.use(this.model);
+    this.clear();
+    this.changed();
+    this.translate(this.text, 0);
+  }
+
+  /** Translate a text, once no other has followed for a moment; what was asked before is dropped. */
+  translate(text, pause = PAUSE) {
+    this.text = text;
+    this.abort?.abort();
+    clearTimeout(this.timer);
+    if (!text) return this.clear();
+    const { signal } = (this.abort = new AbortController());
+    this.timer = setTimeout(() => this.ask(text, signal), pause);
+  }
+
+  async ask(text, signal) {
+    const slow = setTimeout(() => this.root.classList.add("waiting"), SLOW);
+    signal.addEventListener("abort", () => clearTimeout(slow));
+    try {
+      const { translations } = await api.translate({ model: this.model.name, text, nbest: 5 }, signal);
+      this.fail(null);
+      this.draw(translations, text);
+    } catch (error) {
+      if (!signal.aborted) this.fail(error, () => signal.aborted || this.ask(text, signal));
+    } finally {
+      clearTimeout(slow);
+      if (!signal.aborted) this.root.classList.remove("waiting");
+    }
+  }
+
+  draw(translations, text) {
+    this.translations = translations;
+    this.translated = text;
+    this.best.hidden = translations.length < 2;
+    this.list.replaceChildren(...translations.map((translation, i) => {
+      const radio = element("input", { type: "radio", name: `${this.name}-rank`, checked: i === 0 });
+      radio.addEventListener("change", () => this.choose(i));
+      const score = element("span", { className: "score" }, translation.score.toFixed(3).replace("-", "−"));
+      const words = element("span", { lang: this.model.target, dir: "auto" }, translation.text || "(empty)");
+      return element("label", {}, radio, words, score);
+    }));
+    this.choose(0);
+  }
+
+  /** Show one of the n best, and its attention. */
+  choose(rank) {
+    this.rank = rank;
+    this.changed();
+    this.attention.show({ text: this.translated, ids: this.translations[rank].ids });
+  }
+
+  /** Write the translation; words that another panel's does not have are marked. */
+  compare(other) {
+    const words = this.shown.split(" ");
+    const differs = other ? differing(words, other.split(" ")) : [];
+    this.output.replaceChildren(
+      ...words.flatMap((word, i) => [i ? " " : "", differs[i] ? element("mark", {}, word) : word]));
+  }
+
+  clear() {
+    this.translations = [];
+    this.best.hidden = true;
+    this.root.classList.remove("waiting");
+    this.output.replaceChildren();
+    this.fail(null);
+    this.attention.show(null);
+  }
+
+  /** Say what went wrong, and try again where the server said when; null: nothing did. */
+  fail(error, again) {
+    clearTimeout(this.retry);
+    this.message.textContent = error?.message ?? "";
+    this.root.classList.toggle("failed", Boolean(error));
+    if (error?.retryAfter) this.retry = setTimeout(again, 1000 * error.retryAfter);
+  }
+}
