@@ -178,12 +178,13 @@ class Recurrent(TranslationModel):
 
     def _decode_by_steps(self, state: State, words: Tensor) -> tuple[Tensor, Tensor | None]:
         """As `_decode`, one step after another; what does not feed the next step is done for all at once."""
-        own = torch.rand(words.shape[:2], device=words.device) >= self.config.teacher_forcing
+        forced = self.config.teacher_forcing if self.training else 1.0
+        own = torch.rand(words.shape[:2], device=words.device) >= forced
         steps: list[Tensor] = []
         fed: list[tuple[Tensor, Tensor | None]] = []
         for t, word in enumerate(torch.split(words, 1, 1)):  # (B, 1, D)
-            rows = own[:, t].nonzero()[:, 0] if t and self.training else own.new_empty(0, dtype=torch.long)
-            if len(rows):
+            rows = own[:, t].nonzero()[:, 0]
+            if t and len(rows):
                 guessed = self._guess(steps[-1][rows], state.source.only(rows), t - 1)
                 word = word.index_copy(0, rows, self.target_embedding(guessed).to(word.dtype))
             hidden, layers = self.decoder(self._inputs(word, state), state.layers)
