@@ -447,6 +447,17 @@ def attention(
 
 
 @main.command()
+@click.argument("model", type=PATH)
+@click.argument("out", type=PATH)
+@click.option("--format", "to", type=click.Choice(["ctranslate2", "pyfunc"]), required=True)
+def export(model: Path, out: Path, to: Any) -> None:
+    """Write MODEL into the new folder OUT for CTranslate2, or as an MLflow model (pyfunc)."""
+    from nmt.export import export as write
+
+    write(model, out, to)
+
+
+@main.command()
 @click.argument("out", type=PATH)
 def schemas(out: Path) -> None:
     """Write the JSON schemas of config.yaml and of table files, for editors."""
