@@ -406,7 +406,8 @@ def _number_or(*words: str) -> Callable[..., int | str]:
         if value in words:
             return value
         if not value.isdecimal():
-            raise ConfigError(f"--{option.name}: expected a number from 1, {' or '.join(words)}, got '{value}'")
+            expected = " or ".join(", ".join(["a number from 1", *words]).rsplit(", ", 1))
+            raise ConfigError(f"--{option.name}: expected {expected}, got '{value}'")
         return int(value)
 
     return check
