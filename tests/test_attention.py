@@ -81,7 +81,7 @@ def test_a_sub_layer_comes_with_its_labels() -> None:
 
 def test_labels_are_readable() -> None:
     assert readable(["<s>", "▁pl", "ay", "▁", "<unk>", "</s>"]) == ["⟨s⟩", "pl", "·ay", "␣", "⟨unk⟩", "⟨/s⟩"]
-    assert readable(["two", "dogs"]) == ["two", "dogs"]
+    assert readable(["two", "dog&apos;s"]) == ["two", "dog's"]
 
 
 def panels(count: int, rows: list[str], columns: list[str]) -> list[Panel]:
