@@ -406,7 +406,8 @@ def _number_or(*words: str) -> Callable[..., int | str]:
         if value in words:
             return value
         if not value.isdecimal():
-            raise ConfigError(f"--{option.name}: expected a number from 1, {' or '.join(words)}, got '{value}'")
+            expected = " or ".join(", ".join(["a number from 1", *words]).rsplit(", ", 1))
+            raise ConfigError(f"--{option.name}: expected {expected}, got '{value}'")
         return int(value)
 
     return check
@@ -464,6 +465,17 @@ def serve(models: tuple[Path, ...], host: str, port: int, rate: float, device: s
     from nmt.serve.server import serve as run_server
 
     run_server(models, host, port, device, threads, Limits(rate=rate))
+
+
+@main.command()
+@click.argument("model", type=PATH)
+@click.argument("out", type=PATH)
+@click.option("--format", "to", type=click.Choice(["ctranslate2", "pyfunc"]), required=True)
+def export(model: Path, out: Path, to: Any) -> None:
+    """Write MODEL into the new folder OUT for CTranslate2, or as an MLflow model (pyfunc)."""
+    from nmt.export import export as write
+
+    write(model, out, to)
 
 
 @main.command()

@@ -29,20 +29,20 @@ class Vocabulary:
         pieces = self._pieces
         self.ids = SpecialIds(pad=pieces.pad_id(), unk=pieces.unk_id(), bos=pieces.bos_id(), eos=pieces.eos_id())
         special = set(self.ids.model_dump().values())
-        self._whole_words = all(self.pieces([i])[0].startswith(START) for i in range(len(self)) if i not in special)
+        self.whole_words = all(self.pieces([i])[0].startswith(START) for i in range(len(self)) if i not in special)
 
     def __len__(self) -> int:
         return int(self._pieces.vocab_size())
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         """Ids of each line, without BOS and EOS."""
-        if self._whole_words:  # sentencepiece would merge neighbouring unknown words into one
+        if self.whole_words:  # sentencepiece would merge neighbouring unknown words into one
             return [[self._pieces.piece_to_id(START + word) for word in line.split()] for line in lines]
         return list(self._pieces.encode(list(lines)))
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
         """Text of each sequence of ids; pad, BOS and EOS give nothing, unk gives ``<unk>``."""
-        if self._whole_words:
+        if self.whole_words:
             silent = {self.ids.pad, self.ids.bos, self.ids.eos}
             return [" ".join(self.pieces([i for i in row if i not in silent])).replace(START, "") for row in ids]
         return [text.strip() for text in self._pieces.decode([list(row) for row in ids])]

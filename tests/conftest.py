@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from commands import run
 from copytask import copy_lines, write_clean
 
 from nmt.config import Subwords
@@ -24,6 +25,23 @@ def copy_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     learn(clean, folder / "subwords", "en-de", Subwords(kind="words", size=100))
     encode_corpus(clean, folder / "subwords", folder / "encoded", "en-de")
     return folder / "encoded"
+
+
+@pytest.fixture(scope="session")
+def model(copy_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny Transformer, trained a little on the copy task, by the commands."""
+    folder = tmp_path_factory.mktemp("model")
+    settings = (
+        "{model: {layers: 1, width: 32, ffn: 64, heads: 2, dropout: 0},"
+        " training: {batch: 1000 tokens, updates: 60, schedule: {peak: 0.005, warmup: 20}}}"
+    )
+    config = folder / "config.yaml"
+    config.write_text(settings)
+    code, output = run("train", copy_corpus, folder / "run", "--config", config, "--device", "cpu", "--threads", 1)
+    assert code == 0, output
+    code, output = run("average", folder / "run", folder / "model", "--at", "last", "--encoded", copy_corpus)
+    assert code == 0, output
+    return folder / "model"
 
 
 @pytest.fixture(autouse=True)

@@ -1,34 +1,14 @@
 """The command line: one message and exit code 1 where something is wrong; translations from raw text."""
 
+import itertools
+import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from commands import run
 from copytask import copy_lines
 
-from nmt.cli import main
 from nmt.files import write_json
-
-
-def run(*arguments: object, text: str | None = None) -> tuple[int, str]:
-    result = CliRunner().invoke(main, [str(a) for a in arguments], input=text)
-    return result.exit_code, result.output
-
-
-@pytest.fixture(scope="module")
-def model(copy_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("cli")
-    settings = (
-        "{model: {layers: 1, width: 32, ffn: 64, heads: 2, dropout: 0},"
-        " training: {batch: 1000 tokens, updates: 60, schedule: {peak: 0.005, warmup: 20}}}"
-    )
-    config = folder / "config.yaml"
-    config.write_text(settings)
-    code, output = run("train", copy_corpus, folder / "run", "--config", config, "--device", "cpu", "--threads", 1)
-    assert code == 0, output
-    code, output = run("average", folder / "run", folder / "model", "--at", "last", "--encoded", copy_corpus)
-    assert code == 0, output
-    return folder / "model"
 
 
 def test_translate_from_standard_input_and_files(model: Path, tmp_path: Path) -> None:
@@ -61,6 +41,31 @@ def test_faults_are_one_message(tmp_path: Path, arguments: list[str], message: s
     code, output = run(*(a.replace("{tmp}", str(tmp_path)) for a in arguments))
     assert code == 1 and message in output and "Traceback" not in output
     assert output.startswith("nmt: ") and {p.name for p in tmp_path.iterdir()} <= {"latin1", "run"}
+
+
+def test_nbest_and_scores_stand_before_the_text(model: Path) -> None:
+    lines = ["w1 w2 w3", "", "w4"]
+    options = ["translate", model, "--device", "cpu", "--beam", 3]
+    text = "".join(f"{line}\n" for line in lines)
+    plain = run(*options, text=text)[1].splitlines()
+    scored = [row.split("\t") for row in run(*options, "--scores", text=text)[1].splitlines()]
+    assert [row[1] for row in scored] == plain and all(float(score) <= 0 for score, _ in scored)
+    listed = [row.split("\t") for row in run(*options, "--nbest", 3, "--scores", text=text)[1].splitlines()]
+    assert [number for number, *_ in listed] == ["1", "1", "1", "2", "3", "3", "3"]
+    assert listed[3] == ["2", "0.000000", ""]
+    assert all(float(a[1]) >= float(b[1]) for a, b in itertools.pairwise(listed) if a[0] == b[0])
+    assert "--nbest: expected at most --beam, 3, got 4" in run(*options, "--nbest", 4, text=text)[1]
+
+
+def test_json_is_an_object_a_line(model: Path) -> None:
+    options = ["translate", model, "--device", "cpu", "--nbest", 2, "--json"]
+    found = [json.loads(line) for line in run(*options, text="W1 w2\n\n")[1].splitlines()]
+    assert [each["source"] for each in found] == ["W1 w2", ""]  # as it was given
+    assert found[1]["translations"] == [{"text": "", "score": 0.0, "tokens": []}]
+    for translation in found[0]["translations"]:
+        assert translation["text"] == "".join(translation["tokens"]).replace("▁", " ").strip()
+    scores = [translation["score"] for translation in found[0]["translations"]]
+    assert len(scores) == 2 and scores == sorted(scores, reverse=True)
 
 
 def test_doctor_and_help() -> None:

@@ -11,6 +11,7 @@ from nmt.files import atomic_directory, read_json, read_lines, write_text
 from nmt.layout import Layout
 
 LEGIBLE = range(8, 17)  # pieces of a sentence that is drawn
+REPORTED = 512  # columns of the positional encoding that the paper and reports on it show; wider models show theirs
 
 
 def report(name: str, table: Table, layout: Layout, seeds: Sequence[int]) -> None:
@@ -49,7 +50,7 @@ def _draw(name: str, table: Table, layout: Layout, seeds: Sequence[int], out: Pa
             if figure == "alignment":
                 _draw_alignments(name, table, layout, seeds, folder / figure)
             else:
-                draw(figure, curves, max(widths, default=512), folder / figure)
+                draw(figure, curves, max([REPORTED, *widths]), folder / figure)
 
 
 def _draw_alignments(name: str, table: Table, layout: Layout, seeds: Sequence[int], out: Path) -> None:

@@ -1,5 +1,6 @@
 """Attention weights as heat maps: rows are what looks, columns are what is looked at."""
 
+import html
 import math
 import textwrap
 import warnings
@@ -19,10 +20,10 @@ from nmt.report import fonts
 from nmt.report.plots import STYLE, save
 from nmt.subwords import START
 
-CELL, LINE = 0.2, 0.24  # inches: of a cell, of a line of title
+CELL, LINE = 0.2, 0.2  # inches: of a cell, of a line of title
 GAP, MARGIN, PAD = 0.15, 0.12, 0.07  # inches: between panels, around all, between labels and cells
 LABEL, TITLE = 9, 11  # sizes of the letters, in points
-BAR = (0.14, 2.0, 0.85)  # inches: width and most height of the colour bar, room for it
+BAR = (0.14, 2.0, 0.7)  # inches: width and most height of the colour bar, room for it
 CONTINUES = "·"  # before a piece that goes on with a word
 SPECIAL = {"<s>": "⟨s⟩", "</s>": "⟨/s⟩", "<unk>": "⟨unk⟩", "<pad>": "⟨pad⟩", START: "␣"}
 
@@ -65,32 +66,26 @@ def draw(panels: Sequence[Panel], title: str, out: Path, across: int | None = No
         warnings.filterwarnings("ignore", "Glyph .* missing from font")  # said already, once
         canvas = pyplot.figure()
         places, width, height = _places(maps, across or math.ceil(math.sqrt(len(maps))), _ruler(canvas))
-        width = max(width + BAR[2], 4.0)
-        lines = textwrap.wrap(title, int(width * 11))
-        above = MARGIN + LINE * len(lines)
-        canvas.set_size_inches(width, above + height)
-        canvas.text(MARGIN / width, 1 - MARGIN / (above + height), "\n".join(lines), va="top", fontsize=TITLE,
-                    parse_math=False)  # fmt: skip
+        above = _head(canvas, title, max(width + BAR[2], 4.0), height)
         for panel, place in zip(maps, places, strict=True):
             cells = len(panel.columns) * CELL, len(panel.rows) * CELL
             image = _heat_map(_axes(canvas, place.left, above + place.top, *cells), panel, place)
-        first, bar = places[0], min(BAR[1], height - places[0].top - MARGIN)
-        axes = _axes(canvas, width - BAR[2] + GAP, above + first.top, BAR[0], bar)
-        axes.tick_params(labelsize=LABEL)
-        canvas.colorbar(image, cax=axes, ticks=[0, 0.5, 1]).set_label("weight", fontsize=LABEL)
+        top = places[0].top
+        _bar(_axes(canvas, width, above + top, BAR[0], min(BAR[1], height - top - MARGIN)), image)
         save(canvas, out)
 
 
 def readable(pieces: Sequence[str]) -> list[str]:
     """Labels of pieces: the mark of a word's start is dropped, and pieces that go on with a word are marked instead.
 
-    BOS and EOS become ⟨s⟩ and ⟨/s⟩. Words, where no label has the mark, stay as they are.
+    BOS and EOS become ⟨s⟩ and ⟨/s⟩, what Moses' tokeniser escaped is itself again (``&apos;``). Words, where no label
+    has the mark, get none.
     """
     subwords = any(piece.startswith(START) for piece in pieces)
 
     def label(piece: str) -> str:
         goes_on = subwords and piece not in SPECIAL and not piece.startswith(START)
-        return SPECIAL.get(piece, CONTINUES * goes_on + piece.removeprefix(START))
+        return SPECIAL.get(piece, CONTINUES * goes_on + html.unescape(piece.removeprefix(START)))
 
     return [label(piece) for piece in pieces]
 
@@ -132,6 +127,16 @@ def _starts(sizes: Sequence[tuple[float, float]]) -> tuple[list[float], float]:
     return [end + labels for end, (labels, _) in zip(ends, sizes, strict=False)], ends[-1] - GAP + MARGIN
 
 
+def _head(canvas: Figure, title: str, width: float, height: float) -> float:
+    """Give the figure its size and write the title above the grid; returns the inches that takes."""
+    lines = textwrap.wrap(html.unescape(title), int(width * 11))
+    above = MARGIN + LINE * len(lines)
+    canvas.set_size_inches(width, above + height)
+    x, y = MARGIN / width, 1 - MARGIN / (above + height)
+    canvas.text(x, y, "\n".join(lines), va="top", fontsize=TITLE, parse_math=False)
+    return above
+
+
 def _axes(canvas: Figure, left: float, top: float, width: float, height: float) -> Axes:
     """Axes at a place given in inches from the top left."""
     wide, high = canvas.get_size_inches()
@@ -153,3 +158,8 @@ def _heat_map(axes: Axes, panel: Panel, place: Place) -> AxesImage:
     for label in (*axes.get_xticklabels(), *axes.get_yticklabels()):
         label.set_parse_math(False)
     return image
+
+
+def _bar(axes: Axes, image: AxesImage) -> None:
+    axes.tick_params(labelsize=LABEL)
+    axes.figure.colorbar(image, cax=axes, ticks=[0, 0.5, 1]).set_label("weight", fontsize=LABEL)
