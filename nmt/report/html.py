@@ -9,7 +9,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from nmt.report.grids import Grid, grids
+from nmt.report.grids import Grid, grids, telling
 
 Json = dict[str, Any]
 
@@ -73,10 +73,11 @@ def marks(rows: Sequence[Json]) -> Marks | None:
     def place(value: float | None) -> float | None:
         return None if value is None else round(100 * (value / step - first) / (last - first), 2)
 
-    found = []
+    found, said = [], telling(rows)
     for row, span in zip(rows, spans, strict=True):
         published, ours, low, high = map(place, span)
-        found.append(Mark(row["label"], row["quoted"], published, ours, low, high, _text(span)))
+        name = ", ".join([row["label"], *(row[key] for key in said if not row["quoted"])])
+        found.append(Mark(name, row["quoted"], published, ours, low, high, _text(span)))
     return Marks(found, [(f"{tick * step:g}", place(tick * step) or 0.0) for tick in range(first, last + 1)])
 
 
