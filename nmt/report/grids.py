@@ -152,8 +152,8 @@ def _made(row: Json, said: Sequence[str]) -> list[str]:
     updates = dict.fromkeys(f"{point['update']:,}" for point in row["checkpoints"] if point["update"] is not None)
     return [
         row["label"], *(row[key] or NONE for key in said), row["at"], " / ".join(updates) or NONE, beam,
-        number(row["parameters"], 0), duration(row["training_seconds"]), duration(row["decoding_seconds"]), number(row["valid_loss"], 3),
-        number(row["valid_bleu"], 2), " / ".join(f"{value:.1f}" for value in row["precisions"]),
+        number(row["parameters"], 0), duration(row["training_seconds"]), duration(row["decoding_seconds"]),
+        number(row["valid_loss"], 3), number(row["valid_bleu"], 2), " / ".join(f"{value:.1f}" for value in row["precisions"]),
         "; ".join(map(hardware, row["hardware"])), ", ".join(row["provenance"]),
     ]  # fmt: skip
 
