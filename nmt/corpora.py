@@ -295,20 +295,23 @@ def _in_tests(name: str, languages: str, mirror: Path | None) -> _Held:
 def _copy(
     parts: Sequence[_Part], split: str, languages: str, folder: Path, limit: int | None, held: _Held | None = None
 ) -> list[dict[str, Any]]:
-    """Write both sides of a split, its first ``limit`` lines (all are checked); returns what each part gave."""
+    """Write both sides of a split; returns what each part gave.
+
+    A ``limit`` is shared out among the parts, each giving its first lines; all are read and checked the same.
+    """
     source, target = (folder / f"{split}.{language}" for language in languages.split("-"))
-    made, written = [], 0
+    made, share = [], None if limit is None else max(1, limit // len(parts))
     with (
         source.open("w", encoding="utf-8", newline="\n") as one,
         target.open("w", encoding="utf-8", newline="\n") as other,
     ):
         for part in parts:
-            read = dropped = 0
+            read = dropped = written = 0
             for pair in part.pairs():
                 read += 1
                 if held and held.shares(pair):
                     dropped += 1
-                elif limit is None or written < limit:
+                elif share is None or written < share:
                     one.write(pair[0] + "\n")
                     other.write(pair[1] + "\n")
                     written += 1

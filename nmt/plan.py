@@ -160,7 +160,12 @@ class Plan:
         store = self.settings.results / "tracking.json"
         if store.is_file():
             lines.append(f"MLflow   {read_json(store).get('uri')}   look at it with: make ui")
-        return "\n".join([*lines, "report   snakemake --report report.html   writes one page of all of it"])
+        return "\n".join(
+            [
+                *lines,
+                f"report   nmt page {self.settings.results} report.html   writes all tables and figures on one page",
+            ]
+        )
 
 
 def check_tests(name: str, table: Table, settings: Workflow) -> None:

@@ -410,6 +410,8 @@ def test_joined_corpora_follow_one_another(tmp_path: Path, monkeypatch: pytest.M
     assert described["splits"]["train"]["en"]["url"] == "http://x/en_x"
     with pytest.raises(ConfigError, match=r"'de'.*en, fr"):
         splits("ab", "en-de")
+    fetch("ab", "en-fr", tmp_path / "cut", mirror=tmp_path, limit=4)
+    assert (tmp_path / "cut/train.en").read_text() == "one\ntwo\nfive\nsix\n"
 
 
 def test_training_gives_way_to_validation_and_both_to_tests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -104,9 +104,9 @@ def _about(data: Json) -> list[str]:
     if 1 in counts:
         said.append("In brackets the 95 % bootstrap interval of a system trained with one seed.")
     if any(row.get("against") for row in trained):
-        labels = list(dict.fromkeys(row["against"]["label"] for row in trained if row.get("against")))
+        firsts = [row["label"] for row in trained if not row.get("against")]
         first = (
-            f"“{labels[0]}”" if len(labels) == 1 else "the first row with the same test set, languages and references"
+            f"“{firsts[0]}”" if len(firsts) == 1 else "the first row with the same test set, languages and references"
         )
         said.append(
             f"p: paired bootstrap of detokenised BLEU against {first}, first seeds; the chance of such a difference "
@@ -153,7 +153,8 @@ def _made(row: Json, said: Sequence[str]) -> list[str]:
     return [
         row["label"], *(row[key] or NONE for key in said), row["at"], " / ".join(updates) or NONE, beam,
         number(row["parameters"], 0), duration(row["training_seconds"]), duration(row["decoding_seconds"]),
-        number(row["valid_loss"], 3), number(row["valid_bleu"], 2), " / ".join(f"{value:.1f}" for value in row["precisions"]),
+        number(row["valid_loss"], 3), number(row["valid_bleu"], 2),
+        " / ".join(f"{value:.1f}" for value in row["precisions"]),
         "; ".join(map(hardware, row["hardware"])), ", ".join(row["provenance"]),
     ]  # fmt: skip
 
