@@ -44,8 +44,8 @@ ui: $(READY)  ## open the MLflow page on the runs so far
 	*) $(BIN)/mlflow ui --host 127.0.0.1 --port $(PORT) --backend-store-uri "$$uri" ;; \
 	esac
 
-report: $(READY)  ## write report.html: tables, figures and how each was made
-	$(BIN)/snakemake --report report.html
+report: $(READY)  ## write report.html: all tables and figures on one page
+	$(BIN)/nmt page $(RESULTS) report.html
 
 schemas: $(READY)  ## write workflow/schemas from the configuration's models
 	$(BIN)/nmt schemas workflow/schemas

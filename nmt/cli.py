@@ -298,6 +298,16 @@ def report(table: Path, settings: str) -> None:
 
 
 @main.command()
+@click.argument("results", type=PATH)
+@click.argument("out", type=PATH)
+def page(results: Path, out: Path) -> None:
+    """Write all tables and figures of RESULTS as one HTML page, OUT."""
+    from nmt.report.page import page as write_page
+
+    write_page(results, out)
+
+
+@main.command()
 @click.argument("model", type=PATH)
 @click.argument("files", type=PATH, nargs=-1)
 @search_options

@@ -1,49 +1,40 @@
-"""Where corpora come from: declared in corpora.yaml, built in (scenes), or the user's own files (custom)."""
+"""Corpora by name: declared in corpora.yaml, built in (scenes), or the user's own files (custom)."""
 
 import difflib
-import gzip
-import os
 import re
-import shutil
-import sys
-import tempfile
-import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from importlib import resources
+from itertools import chain, zip_longest
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
-from nmt.config import CustomCorpus, Language, Name, Strict
+from nmt.config import CustomCorpus, Name, Strict, System
 from nmt.errors import ConfigError, DataError
 from nmt.files import atomic_directory, read_lines, sha256, write_json
+from nmt.sources import Slice, Source, Text, key
 from nmt.strict import parse
-
-RETRIES = 2
-"""Downloads tried again after a first failure."""
 
 SCENES = "scenes"
 _SCENES_SPLITS = dict.fromkeys(("train", "valid", "test", "test_ambiguous"), ("en", "de", "fr"))
+TRAINING = ("train", "valid")
+"""The splits that are not test sets."""
 
-
-class Split(Strict):
-    """The files of one split: ``{language}`` in ``url`` and ``mirror`` stands for the language's code."""
-
-    url: str
-    mirror: str
-    sha256: dict[Language, Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]]
+Sources = Annotated[list[Source], BeforeValidator(lambda value: value if isinstance(value, list) else [value])]
 
 
 class Declared(Strict):
-    """A corpus that can be downloaded; ``lines``: one aligned file a language, one sentence a line."""
+    """A corpus that can be downloaded; corpora.yaml says what each key means."""
 
     title: str
-    licence: str
-    format: Literal["lines"] = "lines"
-    splits: dict[Name, Split]
+    licence: str = Field("", description="of the sources that name none; none needed where all are other corpora's")
+    splits: dict[Name, Sources] = Field({}, description="train, valid, and test sets")
+    join: list[Name] = Field([], description="corpora whose training and validation texts it has, one after another")
+    tests: list[Name] = Field([], description="corpora whose test sets its systems can be scored on too")
+    disjoint: bool = Field(False, description="no sentence is in two splits, nor in training and a test set")
 
 
 class _Catalogue(Strict):
@@ -51,18 +42,67 @@ class _Catalogue(Strict):
 
 
 @dataclass(frozen=True)
-class _Source:
-    """A local file with one side of a split, and where its bytes came from."""
+class _Part:
+    """What one source gives to a split: both sides, and the pairs to take."""
 
-    path: Path
-    url: str
+    sides: tuple[Text, Text]
+    licence: str
+    chosen: tuple[Slice, Text] | None = None
+
+    def pairs(self) -> Iterator[tuple[str, str]]:
+        """Sentence and translation; raises DataError where the two files do not align."""
+        texts = (*self.sides, *(self.chosen[1:] if self.chosen else ()))
+        for source, target, *by in zip_longest(*(text.lines() for text in texts)):
+            if source is None or target is None:
+                raise misaligned({text.path: sum(1 for _ in text.lines()) for text in self.sides})
+            if self.chosen is None or self.chosen[0].holds(by[0]):
+                yield source, target
+
+
+class _Held:
+    """Sentences of both languages that a text must not share: of test sets, and for training of validation too."""
+
+    def __init__(self) -> None:
+        self.keys: tuple[set[str], set[str]] = (set(), set())
+
+    def add(self, pairs: Iterable[tuple[str, str]]) -> None:
+        for pair in pairs:
+            for keys, sentence in zip(self.keys, pair, strict=True):
+                keys.add(key(sentence))
+
+    def shares(self, pair: tuple[str, str]) -> bool:
+        """Whether either side is there already, by its `key`."""
+        return any(key(sentence) in keys for keys, sentence in zip(self.keys, pair, strict=True))
 
 
 @cache
 def declared() -> dict[str, Declared]:
-    """The downloadable corpora, by name."""
+    """The downloadable corpora, by name; those that join others have their splits."""
     text = resources.files("nmt").joinpath("corpora.yaml").read_text(encoding="utf-8")
-    return parse(_Catalogue, text, "corpora.yaml").corpora
+    return resolve(parse(_Catalogue, text, "corpora.yaml").corpora)
+
+
+def resolve(corpora: Mapping[str, Declared]) -> dict[str, Declared]:
+    """Give corpora that join others their training and validation sources; raises ConfigError for unknown names."""
+    for name, corpus in corpora.items():
+        for other in (*corpus.join, *corpus.tests):
+            if other not in corpora:
+                raise _unknown(f"corpus in corpora.yaml's {name}", other, list(corpora))
+        sets = [split for other in (name, *corpus.tests) for split in corpora[other].splits if split not in TRAINING]
+        if len(set(sets)) < len(sets):
+            raise ConfigError(f"corpora.yaml: {name}: two of its test sets have one name: {', '.join(sets)}")
+    return {name: _joined(corpus, [corpora[part] for part in corpus.join]) for name, corpus in corpora.items()}
+
+
+def _joined(corpus: Declared, parts: Sequence[Declared]) -> Declared:
+    if not parts:
+        return corpus
+    found = {split: [_licensed(part, one) for part in parts for one in part.splits[split]] for split in TRAINING}
+    return corpus.model_copy(update={"splits": found | corpus.splits})
+
+
+def _licensed(corpus: Declared, source: Source) -> Source:
+    return source.model_copy(update={"licence": source.licence or corpus.licence})
 
 
 def names() -> list[str]:
@@ -71,7 +111,7 @@ def names() -> list[str]:
 
 
 def splits(name: str, languages: str, custom: CustomCorpus | None = None) -> list[str]:
-    """The splits that both languages of a pair have: ``train``, ``valid``, then the test sets.
+    """The splits of its own that both languages of a pair have: ``train``, ``valid``, then the test sets.
 
     Args:
         name: the corpus.
@@ -79,20 +119,39 @@ def splits(name: str, languages: str, custom: CustomCorpus | None = None) -> lis
         custom: the user's declaration where the corpus is their own.
 
     Raises:
-        ConfigError: unknown corpus or language, with the nearest; or a pair without training text.
+        ConfigError: unknown corpus or language, with the nearest; or a pair without training text, unless the whole
+            corpus is test sets.
     """
     sides = _available(name, custom)
     pair = _pair(name, languages, sides)
-    found = [split for split, known in sides.items() if set(pair) <= set(known)]
-    for split in ("train", "valid"):
-        if split not in found:
+    ordered = [*(split for split in TRAINING if split in sides), *(split for split in sides if split not in TRAINING)]
+    found = [split for split in ordered if set(pair) <= set(sides[split])]
+    for split in TRAINING:
+        if split in sides and split not in found:
             raise ConfigError(f"corpus '{name}' has no {split} text for {languages}; add it, or choose another pair")
     return found
 
 
 def test_sets(name: str, languages: str, custom: CustomCorpus | None = None) -> list[str]:
-    """Names of the test sets that both languages of a pair have; raises as `splits` does."""
-    return [split for split in splits(name, languages, custom) if split not in ("train", "valid")]
+    """Names of the test sets that a system trained on a corpus can be scored on: its own, then those of others.
+
+    Raises:
+        ConfigError: as `splits` does, or a corpus without training text.
+    """
+    own = splits(name, languages, custom)
+    if "train" not in own:
+        raise ConfigError(f"corpus '{name}' has test sets only, nothing to train on; choose another")
+    others = declared()[name].tests if custom is None and name in declared() else []
+    pair = set(languages.split("-"))
+    found = [split for other in others for split, known in _available(other, None).items() if pair <= set(known)]
+    return [split for split in (*own, *found) if split not in TRAINING]
+
+
+def holding(system: System, test: str) -> System:
+    """A system with the corpus that holds one of its test sets, for the folders of that text."""
+    corpus = declared().get(system.corpus)
+    holders = [name for name in corpus.tests if test in declared()[name].splits] if corpus else []
+    return system.model_copy(update={"corpus": holders[0]}) if holders else system
 
 
 def fetch(
@@ -124,11 +183,13 @@ def fetch(
             from nmt.scenes import write_corpus
 
             write_corpus(part, languages, limit)
-            origins = {split: dict.fromkeys(languages.split("-"), "built in") for split in found}
+            made = {split: [{"url": dict.fromkeys(languages.split("-"), "built in")}] for split in found}
+        elif custom:
+            own = {split: [_custom_part(name, custom, split, languages)] for split in found}
+            made = {split: _copy(parts, split, languages, part, limit) for split, parts in own.items()}
         else:
-            source = partial(_custom_source, name, custom) if custom else partial(_declared_source, name, mirror)
-            origins = {split: _copy(source, split, languages, part, limit) for split in found}
-        write_json(part / "corpus.json", _describe(name, languages, part, origins, custom))
+            made = _compose(name, languages, found, part, mirror, limit)
+        write_json(part / "corpus.json", _describe(name, languages, part, made, custom))
 
 
 def misaligned(lines: Mapping[Path, int]) -> DataError:
@@ -144,14 +205,19 @@ def _available(name: str, custom: CustomCorpus | None) -> dict[str, Sequence[str
     if custom is not None:
         if name in names():
             raise ConfigError(f"corpora.{name}: this is the name of a corpus that comes with nmt; choose another")
-        if clash := {"train", "valid"} & set(custom.tests):
+        if clash := set(TRAINING) & set(custom.tests):
             raise ConfigError(f"corpora.{name}.tests.{clash.pop()}: not a name for a test set; choose another")
         return {split: list(files) for split, files in _custom_files(custom).items()}
     if name == SCENES:
         return dict(_SCENES_SPLITS)
     if name not in declared():
         raise _unknown("corpus", name, names(), "; your own goes under corpora: in config.yaml")
-    return {split: list(files.sha256) for split, files in declared()[name].splits.items()}
+    return {split: _shared(sources) for split, sources in declared()[name].splits.items()}
+
+
+def _shared(sources: Sequence[Source]) -> list[str]:
+    """The languages that all sources have."""
+    return [code for code in sources[0].languages if all(code in source.languages for source in sources)]
 
 
 def _custom_files(custom: CustomCorpus) -> dict[str, dict[str, Path]]:
@@ -178,119 +244,107 @@ def _unknown(what: str, word: str, allowed: Sequence[str], more: str = "") -> Co
     return ConfigError(f"unknown {what}: '{word}'{near}; expected one of {', '.join(allowed)}{more}")
 
 
+def _custom_part(name: str, custom: CustomCorpus, split: str, languages: str) -> _Part:
+    """A split of the user's own."""
+    texts = []
+    for language in languages.split("-"):
+        path = _custom_files(custom)[split][language].expanduser()
+        if not path.is_file():
+            where = split if split in TRAINING else f"tests.{split}"
+            raise ConfigError(f"corpora.{name}.{where}.{language}: {path}: no such file; paths start at {Path.cwd()}")
+        texts.append(Text(path, str(path)))
+    return _Part((texts[0], texts[1]), custom.licence)
+
+
+def _declared_parts(corpus: Declared, split: str, languages: str, mirror: Path | None) -> list[_Part]:
+    """A split of a declared corpus, its files verified."""
+    source, target = languages.split("-")
+    found = []
+    for one in corpus.splits[split]:
+        sides = one.text(source, mirror), one.text(target, mirror)
+        chosen = (one.slice, one.text(one.slice.by, mirror)) if one.slice else None
+        found.append(_Part(sides, one.licence or corpus.licence, chosen))
+    return found
+
+
+def _compose(
+    name: str, languages: str, found: Sequence[str], out: Path, mirror: Path | None, limit: int | None
+) -> dict[str, list[dict[str, Any]]]:
+    """Write a declared corpus's splits; disjoint ones from the last, so that training lacks what the others hold."""
+    corpus, made = declared()[name], {}
+    parts = {split: _declared_parts(corpus, split, languages, mirror) for split in found}
+    held = _in_tests(name, languages, mirror) if corpus.disjoint else None
+    for split in reversed(found):
+        made[split] = _copy(parts[split], split, languages, out, limit, held if split in TRAINING else None)
+        if held and split == "valid":
+            held.add(chain.from_iterable(part.pairs() for part in parts[split]))
+    return {split: made[split] for split in found}
+
+
+def _in_tests(name: str, languages: str, mirror: Path | None) -> _Held:
+    """The sentences of all test sets that a corpus's systems can be scored on."""
+    held, corpora = _Held(), [declared()[other] for other in (name, *declared()[name].tests)]
+    for corpus in corpora:
+        for split, sources in corpus.splits.items():
+            if split not in TRAINING and set(languages.split("-")) <= set(_shared(sources)):
+                for part in _declared_parts(corpus, split, languages, mirror):
+                    held.add(part.pairs())
+    return held
+
+
 def _copy(
-    locate: Callable[[str, str], _Source], split: str, languages: str, folder: Path, limit: int | None
-) -> dict[str, str]:
-    """Write both sides of a split as plain text; returns where each came from."""
-    sources = {language: locate(split, language) for language in languages.split("-")}
-    lines = {
-        source.path: _copy_lines(source.path, folder / f"{split}.{language}", limit)
-        for language, source in sources.items()
-    }
-    for path, count in lines.items():
-        if count == 0:
-            raise DataError(f"{path}: expected {split} text, got an empty file; give it at least one line")
-    if len(set(lines.values())) > 1:
-        raise misaligned(lines)
-    return {language: source.url for language, source in sources.items()}
+    parts: Sequence[_Part], split: str, languages: str, folder: Path, limit: int | None, held: _Held | None = None
+) -> list[dict[str, Any]]:
+    """Write both sides of a split; returns what each part gave.
 
-
-def _custom_source(name: str, custom: CustomCorpus, split: str, language: str) -> _Source:
-    path = _custom_files(custom)[split][language].expanduser()
-    if not path.is_file():
-        key = split if split in ("train", "valid") else f"tests.{split}"
-        raise ConfigError(f"corpora.{name}.{key}.{language}: {path}: no such file; paths start at {Path.cwd()}")
-    return _Source(path, str(path))
-
-
-def _declared_source(name: str, mirror: Path | None, split: str, language: str) -> _Source:
-    """One declared file, its hash verified, from the mirror if there is one, else from its URL."""
-    files = declared()[name].splits[split]
-    url, place = files.url.format(language=language), files.mirror.format(language=language)
-    folder = mirror or os.environ.get("NMT_MIRROR")
-    if not folder:
-        return _Source(_download(url, place, files.sha256[language]), url)
-    if not Path(folder).is_dir():
-        raise ConfigError(f"mirror: {folder}: no such folder; mend mirror: or NMT_MIRROR, or unset both to download")
-    return _Source(_mirrored(Path(folder, place), url, files.sha256[language]), url)
-
-
-def _mirrored(path: Path, url: str, expected: str) -> Path:
-    remedy = f"put the file from {url} there, or unset mirror: and NMT_MIRROR to download it"
-    if not path.is_file():
-        raise DataError(f"{path}: the mirror has no such file; {remedy}")
-    if (got := sha256(path)) != expected:
-        raise DataError(f"{path}: wrong checksum: expected SHA-256 {expected}, got {got}; {remedy}")
-    return path
-
-
-def _download(url: str, name: str, expected: str) -> Path:
-    """Fetch into the user's cache, laid out as a mirror is; a file has its final name only once verified."""
-    import pooch
-    import requests
-
-    cache = Path(pooch.os_cache("nmt"))
-    keeper = pooch.create(cache, "", registry={name: f"sha256:{expected}"}, urls={name: url}, retry_if_failed=RETRIES)
-    remedy = f"or put {name} into a folder and name that folder in mirror: or NMT_MIRROR"
-    try:
-        return Path(keeper.fetch(name, progressbar=sys.stderr.isatty()))
-    except requests.RequestException as error:
-        raise DataError(
-            f"{cache / name}: cannot download {url}: {error}; check the network and run again, {remedy}"
-        ) from None
-    except ValueError as error:
-        got = re.search(r"but got (\w+)", str(error))
-        raise DataError(
-            f"{cache / name}: wrong checksum of {url}: expected SHA-256 {expected}, "
-            f"got {got[1] if got else error}; the file changed there or on its way: run again, {remedy}"
-        ) from None
-
-
-def _copy_lines(source: Path, out: Path, limit: int | None) -> int:
-    """Write the first ``limit`` lines of a text file; returns how many it has (all are checked)."""
-    count = 0
-    with out.open("w", encoding="utf-8", newline="\n") as stream:
-        for line in _text_lines(source, out.parent):
-            if limit is None or count < limit:
-                stream.write(line + "\n")
-            count += 1
-    return count
-
-
-def _text_lines(path: Path, scratch: Path) -> Iterator[str]:
-    """The lines of a text file, plain or gzip."""
-    if path.suffix != ".gz":
-        yield from read_lines(path)
-        return
-    with tempfile.TemporaryDirectory(dir=scratch) as folder:
-        plain = Path(folder, path.stem)
-        try:
-            with gzip.open(path) as packed, plain.open("wb") as unpacked:
-                shutil.copyfileobj(packed, unpacked)
-            yield from read_lines(plain)
-        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-            raise DataError(f"{path}: expected gzip, got a damaged file ({error}); make or fetch it again") from None
-        except DataError as error:  # names the file that the user knows, not the unpacked one
-            raise DataError(str(error).replace(str(plain), str(path))) from None
+    A ``limit`` is shared out among the parts, each giving its first lines; all are read and checked the same.
+    """
+    source, target = (folder / f"{split}.{language}" for language in languages.split("-"))
+    made, share = [], None if limit is None else max(1, limit // len(parts))
+    with (
+        source.open("w", encoding="utf-8", newline="\n") as one,
+        target.open("w", encoding="utf-8", newline="\n") as other,
+    ):
+        for part in parts:
+            read = dropped = written = 0
+            for pair in part.pairs():
+                read += 1
+                if held and held.shares(pair):
+                    dropped += 1
+                elif share is None or written < share:
+                    one.write(pair[0] + "\n")
+                    other.write(pair[1] + "\n")
+                    written += 1
+            if not read:
+                raise DataError(
+                    f"{part.sides[0].name}: expected {split} text, got an empty file; give it at least one line"
+                )
+            urls = {code: text.url for code, text in zip(languages.split("-"), part.sides, strict=True)}
+            made.append({"url": urls, "licence": part.licence, "pairs": read, "dropped": dropped})
+    return made
 
 
 def _describe(
-    name: str, languages: str, folder: Path, origins: dict[str, dict[str, str]], custom: CustomCorpus | None
+    name: str,
+    languages: str,
+    folder: Path,
+    made: Mapping[str, list[dict[str, Any]]],
+    custom: CustomCorpus | None,
 ) -> dict[str, Any]:
-    """corpus.json; ``lines`` and ``sha256`` are of the plain text in ``folder``."""
+    """corpus.json; ``lines`` and ``sha256`` are of the plain text in ``folder``, ``sources`` say where it is from."""
 
-    def file(split: str, language: str, url: str) -> dict[str, Any]:
+    def file(split: str, language: str) -> dict[str, Any]:
         path = folder / f"{split}.{language}"
+        url = " ".join(dict.fromkeys(source["url"][language] for source in made[split]))
         return {"lines": sum(1 for _ in read_lines(path)), "sha256": sha256(path), "url": url}
 
-    licence = custom.licence if custom else declared()[name].licence if name in declared() else "CC0-1.0"
+    synthetic = custom is None and name == SCENES
+    licences = dict.fromkeys(source["licence"] for sources in made.values() for source in sources if not synthetic)
     return {
         "corpus": name,
         "languages": languages,
-        "licence": licence,
-        "splits": {
-            split: {language: file(split, language, url) for language, url in sides.items()}
-            for split, sides in origins.items()
-        },
-        "synthetic": custom is None and name == SCENES,
+        "licence": "CC0-1.0" if synthetic else "; ".join(licences),
+        "splits": {split: {language: file(split, language) for language in languages.split("-")} for split in made},
+        "sources": made,
+        "synthetic": synthetic,
     }

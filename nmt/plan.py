@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from nmt.config import Decoding, Row, Strict, System, Table, Workflow, load_table
-from nmt.corpora import test_sets
+from nmt.corpora import holding, test_sets
 from nmt.errors import ConfigError
 from nmt.files import read_json
 from nmt.layout import Layout, decoding_slug
@@ -67,8 +67,20 @@ class Plan:
     @cached_property
     def _made_for(self) -> dict[str, System]:
         systems = [system for table in self.tables.values() for system in table.systems.values()]
+        tested = [self.tested(name, row.system, self.test(name, row)) for name, row in self._rows() if row.system]
         folders = (self.layout.raw, self.layout.clean, self.layout.subwords, self.layout.encoded)
-        return {str(folder(system)): system for system in systems for folder in folders}
+        return {str(folder(system)): system for system in (*systems, *tested) for folder in folders}
+
+    def _rows(self) -> list[tuple[str, Row]]:
+        return [(name, row) for name, table in self.tables.items() for row in table.rows]
+
+    def test(self, table: str, row: Row) -> str:
+        """The test set of a row."""
+        return row.test or self.tables[table].tests[0]
+
+    def tested(self, table: str, system: str, test: str) -> System:
+        """A system with the corpus that holds a test set, for the folders of its text."""
+        return holding(self.system(table, system), test)
 
     def made_for(self, folder: str) -> System:
         """Any system that needs this data folder: those that share it agree on how to make it."""
@@ -77,8 +89,8 @@ class Plan:
 
     def decoding(self, slug: str) -> Decoding:
         """The decoding whose slug a path has."""
-        rows = [row for table in self.tables.values() for row in table.rows]
-        found: Decoding = _choose("no decoding", slug, {decoding_slug(row.decoding): row.decoding for row in rows})
+        known = {decoding_slug(row.decoding): row.decoding for _, row in self._rows()}
+        found: Decoding = _choose("no decoding", slug, known)
         return found
 
     def runs(self, table: str) -> list[tuple[str, int]]:
@@ -92,9 +104,8 @@ class Plan:
 
     def scores(self, table: str, run: tuple[str, int] | None = None) -> list[str]:
         """The score files behind a table, or behind one of its runs."""
-        tests = self.tables[table].tests
         return [
-            str(self.layout.scores(table, row, row.test or tests[0], seed) / "scores.json")
+            str(self.layout.scores(table, row, self.test(table, row), seed) / "scores.json")
             for system, seed, row in self._trained(table)
             if run in (None, (system, seed))
         ]
@@ -149,7 +160,12 @@ class Plan:
         store = self.settings.results / "tracking.json"
         if store.is_file():
             lines.append(f"MLflow   {read_json(store).get('uri')}   look at it with: make ui")
-        return "\n".join([*lines, "report   snakemake --report report.html   writes one page of all of it"])
+        return "\n".join(
+            [
+                *lines,
+                f"report   nmt page {self.settings.results} report.html   writes all tables and figures on one page",
+            ]
+        )
 
 
 def check_tests(name: str, table: Table, settings: Workflow) -> None:

@@ -48,21 +48,24 @@ def table(**changes: Any) -> Table:
 
 
 def write_corpus(layout: Layout, system: System, synthetic: bool = False) -> None:
-    """Raw and clean text with their reports."""
+    """Raw and clean text with their reports; corpora other than `toy` have the sentences in another order."""
+    pairs = PAIRS if system.corpus == "toy" else PAIRS[::-1]
     raw, clean = layout.raw(system), layout.clean(system)
     splits: dict[str, Any] = {}
     for split in ("train", "valid", "test"):
-        for language, side in ((system.source, 0), (system.target, 1)):
-            lines = [pair[side] for pair in PAIRS]
+        for language in (system.source, system.target):
+            lines = [english if language == "en" else german for english, german in pairs]
             write_text(raw / f"{split}.{language}", "".join(f"{line}\n" for line in lines))
             cleaned = [clean_line(line, language, system.cleaning) for line in lines]
             write_text(clean / f"{split}.{language}", "".join(f"{line}\n" for line in cleaned))
-        splits[split] = {lang: {"lines": len(PAIRS), "sha256": "0" * 64, "url": None} for lang in ("en", "de")}
+        splits[split] = {
+            lang: {"lines": len(PAIRS), "sha256": "0" * 64, "url": None} for lang in system.languages.split("-")
+        }
     facts = {"corpus": system.corpus, "licence": "none", "splits": splits, "synthetic": synthetic}
     write_json(raw / "corpus.json", facts)
     report = {
         "read": len(PAIRS), "kept": len(PAIRS), "dropped": {"empty": 0, "long": 0}, "characters_removed": 0,
-        "words": {"en": 60, "de": 56},
+        "words": {system.source: 60, system.target: 56},
     }  # fmt: skip
     recipe = system.cleaning.model_dump(mode="json")
     write_json(clean / "report.json", {"cleaning": recipe, "splits": dict.fromkeys(splits, report)})
@@ -127,14 +130,15 @@ def write_scores(layout: Layout, name: str, row: Row, system: System, seed: int,
         for n in (1, 3, 6)
     ]
     write_json(out / "alignments.json", aligned if row.system == "small" else [])
-    score(out / "hypotheses.txt", layout.clean(system), layout.raw(system), "test", "en", "de", model, out)
+    pair = (system.source, system.target)
+    score(out / "hypotheses.txt", layout.clean(system), layout.raw(system), "test", *pair, model, out)
     return out
 
 
 def write_results(layout: Layout, name: str, what: Table, seeds: list[int], synthetic: bool = False) -> None:
-    """Everything that a table is made of."""
+    """Everything that a table is made of; the corpus `drawn` is synthetic in any case."""
     for system in what.systems.values():
-        write_corpus(layout, system, synthetic)
+        write_corpus(layout, system, synthetic or system.corpus == "drawn")
     for index, row in enumerate(what.rows):
         if row.system:
             for seed in seeds:

@@ -14,7 +14,7 @@ def main(stage: str, *rest: str) -> None:
     if stage == "train":
         train(Path(rest[1]))
         return
-    tables = Path(json.loads(options["--config"])["results"]) if stage == "report" else Path()
+    tables = Path(json.loads(options["--config"]).get("results", "results")) if stage == "report" else Path()
     name = Path(rest[0]).stem
     written = {
         "download": lambda: [Path(rest[2], "train.en")],

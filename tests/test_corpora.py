@@ -1,27 +1,31 @@
 import csv
 import gzip
 import hashlib
+import io
 import json
 import os
 import subprocess
 import sys
 import threading
 import types
+import zipfile
 from collections.abc import Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 
-from nmt import corpora
-from nmt.config import CustomCorpus
-from nmt.corpora import Declared, fetch, splits
+from nmt import corpora, sources
+from nmt.config import CustomCorpus, System
+from nmt.corpora import Declared, fetch, holding, resolve, splits
 from nmt.corpora import test_sets as sets_of
 from nmt.errors import ConfigError, DataError
 
 ENGLISH, GERMAN = "A dog.\nA cat.\nTwo birds.\n", "Ein Hund.\nEine Katze.\nZwei Vögel.\n"
+FLICKR = ["test_2016_flickr", "test_2017_flickr", "test_2017_mscoco", "test_2018_flickr"]
+NEWS, FLORES = ["newstest2013", "newstest2014"], ["flores200_dev", "flores200_devtest"]
 TEXTS = {
     f"{stem}.{language}.gz": gzip.compress(text.encode(), mtime=0)
     for stem in ("train", "val")
@@ -57,7 +61,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Path
     threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    monkeypatch.setattr(corpora, "RETRIES", 0)
+    monkeypatch.setattr(sources, "RETRIES", 0)
     monkeypatch.delenv("NMT_MIRROR", raising=False)
     yield folder, f"http://127.0.0.1:{server.server_port}"
     server.shutdown()
@@ -100,13 +104,16 @@ def custom(folder: Path, **texts: bytes) -> CustomCorpus:
         (
             "multi30k",
             "en-de",
-            ["test_2016_flickr", "test_2017_flickr", "test_2017_mscoco", "test_2018_flickr"],
+            [*FLICKR, *FLORES],
         ),
         (
             "multi30k",
             "fr-de",
-            ["test_2016_flickr", "test_2017_flickr", "test_2017_mscoco", "test_2018_flickr"],
+            [*FLICKR, *FLORES],
         ),
+        ("multi30k", "fr-en", [*FLICKR, "test_tatoeba", *NEWS, *FLORES]),
+        ("tatoeba-en-fr", "en-fr", ["test_tatoeba", *FLICKR, *NEWS, *FLORES]),
+        ("multi30k-tatoeba", "en-fr", [*FLICKR, "test_tatoeba", *NEWS, *FLORES]),
         ("multi30k", "en-cs", ["test_2016_flickr", "test_2018_flickr"]),
         ("multi30k-wmt16", "en-de", ["test_2016_flickr"]),
         ("scenes", "en-fr", ["test", "test_ambiguous"]),
@@ -114,7 +121,8 @@ def custom(folder: Path, **texts: bytes) -> CustomCorpus:
 )
 def test_a_pair_has_the_splits_that_both_languages_have(name: str, languages: str, tests: list[str]) -> None:
     assert sets_of(name, languages) == tests
-    assert splits(name, languages) == ["train", "valid", *tests]
+    assert splits(name, languages)[:2] == ["train", "valid"]
+    assert set(splits(name, languages)[2:]) <= set(tests)
 
 
 @pytest.mark.parametrize(
@@ -126,6 +134,7 @@ def test_a_pair_has_the_splits_that_both_languages_have(name: str, languages: st
         ("multi30k", "en-en", ["two different", "'en-en'"]),
         ("multi30k", "en_de", ["source-target", "'en_de'"]),
         ("multi30k-wmt16", "en-fr", ["'fr'", "de, en"]),
+        ("tatoeba-en-fr", "en-de", ["'de'", "en, fr"]),
     ],
 )
 def test_unknown_names_are_refused_with_the_nearest(name: str, languages: str, parts: list[str]) -> None:
@@ -139,10 +148,12 @@ def test_declarations_are_those_of_the_mirror() -> None:
     with Path(mirror, "MANIFEST.tsv").open(encoding="utf-8") as stream:
         rows = {row["path"]: row for row in csv.DictReader(stream, delimiter="\t", quoting=csv.QUOTE_NONE)}
     for corpus in corpora.declared().values():
-        for files in corpus.splits.values():
-            for language, sha256 in files.sha256.items():
-                row = rows[files.mirror.format(language=language)]
-                assert (row["url"], row["sha256"]) == (files.url.format(language=language), sha256)
+        for source in (source for split in corpus.splits.values() for source in split):
+            hashes = source.sha256 if isinstance(source.sha256, dict) else {"": source.sha256}
+            for language, sha256 in hashes.items():
+                code = source.codes.get(language, language)
+                row = rows[source.mirror.format(language=code)]
+                assert (row["url"], row["sha256"]) == (source.url.format(language=code), sha256)
 
 
 # Mirror
@@ -231,7 +242,7 @@ def test_a_failed_download_is_tried_again(
     tmp_path: Path, site: tuple[Path, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     declare(monkeypatch, site[1])
-    monkeypatch.setattr(corpora, "RETRIES", 1)
+    monkeypatch.setattr(sources, "RETRIES", 1)
     monkeypatch.setattr("pooch.core.time", types.SimpleNamespace(sleep=lambda _: None))
     Handler.failures = 1
     fetch("small", "en-de", tmp_path / "raw")
@@ -283,6 +294,173 @@ def test_neither_network_nor_mirror(
     ):
         assert part in str(error.value)
     assert_nothing_left(tmp_path / "raw")
+
+
+# Packed and joined
+
+
+def zipped(members: dict[str, str]) -> bytes:
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        for name, text in members.items():
+            archive.writestr(name, text)
+    return stream.getvalue()
+
+
+def table_corpus(mirror: Path, data: bytes, name: str = "pairs.zip", **keys: object) -> Declared:
+    """A corpus whose splits are all of one table of a number, English and French in a mirror."""
+    (mirror / name).write_bytes(data)
+    facts = {
+        "url": "http://x",
+        "mirror": name,
+        "sha256": hashlib.sha256(data).hexdigest(),
+        "columns": ["_", "en", "fr"],
+    }
+    source = {**facts, **({"member": "a/pairs.txt"} if name.endswith(".zip") else {}), **keys}
+    return Declared.model_validate({"title": "t", "licence": "L", "splits": dict.fromkeys(("train", "valid"), source)})
+
+
+@pytest.mark.parametrize("name", ["pairs.zip", "pairs.tsv", "pairs.tsv.gz"])
+@pytest.mark.parametrize("languages", ["en-fr", "fr-en"])
+def test_columns_of_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, languages: str) -> None:
+    text = "1\tGo.\tVa !\r\n2\tRun!\tCours\u202f!\n"
+    packed = {"zip": zipped({"a/pairs.txt": text}), "tsv": text.encode(), "gz": gzip.compress(text.encode())}
+    corpus = table_corpus(tmp_path, packed[name.rpartition(".")[2]], name)
+    monkeypatch.setattr(corpora, "declared", lambda: {"table": corpus})
+    fetch("table", languages, tmp_path / "raw", mirror=tmp_path)
+    assert (tmp_path / "raw/train.en").read_text(encoding="utf-8") == "Go.\nRun!\n"
+    assert (tmp_path / "raw/valid.fr").read_text(encoding="utf-8") == "Va !\nCours\u202f!\n"
+
+
+BAD_TABLES = {
+    "not a zip": (b"1\tGo.\tVa !\n", {}, ["pairs.zip: expected zip, got a damaged file"]),
+    "no member": (zipped({"other.txt": "x"}), {}, ["expected a member 'a/pairs.txt', got only other.txt"]),
+    "columns": (
+        zipped({"a/pairs.txt": "1\ta\tb\n2\ta\n"}), {}, ["a/pairs.txt, line 2: expected 3 tab-separated columns, got 2"]
+    ),
+    "encoding": (zipped({"a/pairs.txt": "1\ta\tb\n"}).replace(b"1\ta\tb", b"1\t\xff\tb"), {}, ["pairs.zip"]),
+    "empty": (zipped({"a/pairs.txt": ""}), {}, ["expected valid text, got an empty file"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD_TABLES)
+def test_a_table_that_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str) -> None:
+    data, keys, parts = BAD_TABLES[case]
+    monkeypatch.setattr(corpora, "declared", lambda: {"table": table_corpus(tmp_path, data, **keys)})
+    with pytest.raises(DataError) as error:
+        fetch("table", "en-fr", tmp_path / "raw", mirror=tmp_path)
+    assert all(part in str(error.value) for part in (str(tmp_path), *parts)), error.value
+    assert_nothing_left(tmp_path / "raw")
+
+
+def test_sentences_that_hardly_differ_have_one_key() -> None:
+    assert sources.key("Who's there?") == sources.key("who’s  there") == "whosthere"
+    assert sources.key("वाह!") == "वाह" and sources.key("वही") != sources.key("वह")  # vowel signs count
+    assert sources.key("...") != sources.key("?!")
+
+
+def test_slices_part_the_sentences_whatever_their_order() -> None:
+    thirds = [sources.Slice(by="en", per_mille=(low, high)) for low, high in ((0, 333), (333, 666), (666, 1000))]
+    sentences = [f"Sentence {i}." for i in range(3000)]
+    placed = [[third.holds(sentence) for third in thirds] for sentence in sentences]
+    assert {sum(places) for places in placed} == {1}
+    assert all(900 < sum(column) < 1100 for column in zip(*placed, strict=True))
+    again = [third.holds(sentence.upper()) for sentence, third in zip(sentences, thirds * 1000, strict=True)]
+    assert again == [places[i % 3] for i, places in enumerate(placed)]
+
+
+def joined(folder: Path, texts: dict[str, dict[str, str]], **keys: object) -> dict[str, Declared]:
+    """Corpora `a` and `b` of these splits (``a.train``), whose files use other language codes, and both as `ab`."""
+    found: dict[str, dict[str, Any]] = {}
+    for name, sides in texts.items():
+        corpus, split = name.split(".")
+        for language, text in sides.items():
+            (folder / f"{name}.{language}_x").write_text(text)
+        source = {"url": "http://x/{language}", "mirror": name + ".{language}", "licence": f"of {corpus}"}
+        hashes = {language: hashlib.sha256(text.encode()).hexdigest() for language, text in sides.items()}
+        codes = {language: f"{language}_x" for language in sides}
+        found.setdefault(corpus, {"title": corpus, "splits": {}})["splits"][split] = {
+            **source, "codes": codes, "sha256": hashes
+        }  # fmt: skip
+    found["ab"] = {"title": "both", "join": ["a", "b"], "tests": ["a", "b"], **keys}
+    return resolve({name: Declared.model_validate(corpus) for name, corpus in found.items()})
+
+
+JOINED = {
+    "a.train": {"en": "one\ntwo\nTHREE!\n", "fr": "un\ndeux\ntrois\n", "de": "eins\nzwei\ndrei\n"},
+    "a.valid": {"en": "four\n", "fr": "quatre\n", "de": "vier\n"},
+    "a.news": {"en": "three\n", "fr": "trois ?\n", "de": "drei\n"},
+    "b.train": {"en": "five\nsix\nseven\n", "fr": "cinq\nquatre\nsept\n"},
+    "b.valid": {"en": "eight\nnine\n", "fr": "dix\nneuf\n"},
+    "b.talks": {"en": "ten\n", "fr": "dix !\n"},
+}
+
+
+def test_joined_corpora_follow_one_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = joined(tmp_path, JOINED)
+    monkeypatch.setattr(corpora, "declared", lambda: found)
+    assert sets_of("ab", "en-fr") == ["news", "talks"]
+    fetch("ab", "fr-en", tmp_path / "raw", mirror=tmp_path)
+    assert (tmp_path / "raw/train.en").read_text() == "one\ntwo\nTHREE!\nfive\nsix\nseven\n"
+    assert (tmp_path / "raw/valid.fr").read_text() == "quatre\ndix\nneuf\n"
+    assert not (tmp_path / "raw/news.en").exists()  # in the folder of the corpus that holds it
+    described = json.loads((tmp_path / "raw/corpus.json").read_text())
+    assert described["licence"] == "of a; of b"
+    assert [source["licence"] for source in described["sources"]["train"]] == ["of a", "of b"]
+    assert described["splits"]["train"]["en"]["url"] == "http://x/en_x"
+    with pytest.raises(ConfigError, match=r"'de'.*en, fr"):
+        splits("ab", "en-de")
+    fetch("ab", "en-fr", tmp_path / "cut", mirror=tmp_path, limit=4)
+    assert (tmp_path / "cut/train.en").read_text() == "one\ntwo\nfive\nsix\n"
+
+
+def test_training_gives_way_to_validation_and_both_to_tests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = joined(tmp_path, JOINED, disjoint=True)
+    monkeypatch.setattr(corpora, "declared", lambda: found)
+    fetch("ab", "en-fr", tmp_path / "raw", mirror=tmp_path)
+    assert (tmp_path / "raw/train.en").read_text() == "one\ntwo\nfive\nseven\n"  # news has THREE, valid has quatre
+    assert (tmp_path / "raw/valid.en").read_text() == "four\nnine\n"  # talks has dix
+    described = json.loads((tmp_path / "raw/corpus.json").read_text())["sources"]
+    counts = {split: [(one["pairs"], one["dropped"]) for one in parts] for split, parts in described.items()}
+    assert counts == {"train": [(3, 1), (3, 1)], "valid": [(1, 0), (2, 1)]}
+
+
+def test_a_test_set_lies_with_the_corpus_that_holds_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = joined(tmp_path, JOINED)
+    monkeypatch.setattr(corpora, "declared", lambda: found)
+    system = System.model_validate({"corpus": "ab", "languages": "en-fr", "training": {"epochs": 1}})
+    assert [holding(system, test).corpus for test in ("news", "talks", "other")] == ["a", "b", "ab"]
+
+
+def test_test_sets_alone_are_no_training_text() -> None:
+    assert splits("flores200", "hi-de") == FLORES
+    with pytest.raises(ConfigError, match="'flores200' has test sets only"):
+        sets_of("flores200", "hi-de")
+
+
+def test_declarations_that_cannot_be_resolved(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"corpora\.yaml's ab.*'c'"):
+        joined(tmp_path, JOINED, tests=["c"])
+    with pytest.raises(ConfigError, match="two of its test sets have one name"):
+        joined(tmp_path, JOINED | {"b.news": JOINED["a.news"]})
+
+
+def test_no_sentence_of_tatoeba_is_in_two_splits(tmp_path: Path) -> None:
+    if not os.environ.get("NMT_MIRROR"):
+        pytest.skip("NMT_MIRROR is not set")
+    fetch("tatoeba-en-fr", "en-fr", tmp_path / "raw")
+    described = json.loads((tmp_path / "raw/corpus.json").read_text())["sources"]
+    assert sum(source["pairs"] for parts in described.values() for source in parts) == 167_130
+    read = {
+        split: [(tmp_path / f"raw/{split}.{code}").read_text(encoding="utf-8").splitlines() for code in ("en", "fr")]
+        for split in described
+    }
+    assert {split: len(sides[0]) for split, sides in read.items()} == {
+        "train": 162_502, "valid": 2_019, "test_tatoeba": 2_048
+    }  # fmt: skip
+    for side in (0, 1):
+        keys = {split: set(map(sources.key, sides[side])) for split, sides in read.items()}
+        assert not keys["train"] & keys["valid"] and not (keys["train"] | keys["valid"]) & keys["test_tatoeba"]
 
 
 # The user's own text

@@ -45,6 +45,22 @@ def test_scores_of_a_table_and_of_one_run() -> None:
     assert "large/seed7/average-best-5/news/beam5-" in large
 
 
+def test_a_test_set_of_another_corpus_is_cleaned_in_its_folder_once_for_all_systems() -> None:
+    system = {"languages": "en-fr", "training": {"updates": 1}}
+    systems = {name: {"corpus": name, **system} for name in ("multi30k", "tatoeba-en-fr", "multi30k-tatoeba")}
+    tests = ["test_2016_flickr", "test_tatoeba", "newstest2014"]
+    rows = [{"label": "r", "system": name, "test": test} for name in systems for test in tests]
+    table = Table.model_validate({"caption": "c", "tests": tests, "systems": systems, "rows": rows})
+    check_tests("one", table, Workflow(tables=["one"]))
+    made = Plan(Workflow(tables=["one"]), {"one": table})
+    held = {test: {str(made.layout.clean(made.tested("one", name, test))) for name in systems} for test in tests}
+    assert {test: [Path(folder).parts[-3] for folder in folders] for test, folders in held.items()} == {
+        "test_2016_flickr": ["multi30k"], "test_tatoeba": ["tatoeba-en-fr"], "newstest2014": ["newstest-en-fr"]
+    }  # fmt: skip
+    for folders in held.values():
+        assert made.made_for(*folders).languages == "en-fr"
+
+
 def test_users_files_of_the_pair_only() -> None:
     files = {"en": "a.en", "de": "a.de", "fr": "a.fr"}
     made = plan(corpora={"mine": {"train": files, "valid": files, "tests": {"news": files}}})

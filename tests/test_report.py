@@ -210,6 +210,65 @@ def test_several_test_sets(tmp_path: Path) -> None:
     assert [row["against"] for row in read_json(tmp_path / "tables" / "toy.json")["rows"]] == [None, None]
 
 
+DATA = {"corpus": "toy", "languages": "en-de", "training": {"epochs": 4}}
+MIXED: dict[str, dict[str, Any]] = {
+    "plain": DATA,
+    "cased": DATA | {"cleaning": {"lowercase": False}},
+    "drawn": DATA | {"corpus": "drawn"},
+    "back": DATA | {"languages": "de-en"},
+    "deep": DATA | {"model": {"layers": 8}},
+}
+
+
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    """Rows of two corpora, two directions and two cleanings."""
+    rows = [{"label": f"the {name}", "system": name} for name in (*MIXED, "drawn")]
+    rows[-1] |= {"label": "the drawn, greedy", "decoding": {"beam": 1}}
+    what = fakes.table(systems=MIXED, rows=rows, figures=[], samples=9)
+    return Built(tmp_path_factory.mktemp("mixed"), what, [1])
+
+
+def test_a_row_is_compared_with_the_first_that_has_its_references(mixed: Built) -> None:
+    found = {row["label"]: row["against"] for row in mixed.data["rows"]}
+    baselines = {label: against and against["label"] for label, against in found.items()}
+    assert baselines == {
+        "the plain": None,
+        "the cased": "the plain",  # the same raw references, cleaned otherwise
+        "the drawn": None,
+        "the back": None,
+        "the deep": "the plain",
+        "the drawn, greedy": "the drawn",
+    }
+    for said in ("the first row with the same test set, languages and references", "cleaned differently"):
+        assert said in mixed.text("md")
+
+
+def test_samples_stand_beside_their_own_source_and_reference(mixed: Built) -> None:
+    found: dict[str, set[tuple[str, ...]]] = {}
+    for sentence in mixed.data["samples"]:
+        labels = tuple(one["label"] for one in sentence["translations"])
+        found.setdefault(sentence["languages"], set()).add(labels)
+        pair = (sentence["source"], sentence["reference"])
+        assert (pair if sentence["languages"] == "en-de" else pair[::-1]) in fakes.PAIRS
+    assert len(mixed.data["samples"]) == 9
+    assert found == {
+        "en-de": {("the plain", "the cased", "the deep"), ("the drawn", "the drawn, greedy")},
+        "de-en": {("the back",)},
+    }
+
+
+def test_languages_and_synthetic_rows_are_told_apart(mixed: Built) -> None:
+    text = mixed.text("md")
+    header, _, *rows = [line.split("|")[1:3] for line in text.splitlines() if line.startswith("| ")][:8]
+    assert [cell.strip() for cell in header] == ["system", "languages"]
+    cells = [[cell.strip() for cell in row] for row in rows]
+    assert ["the back", "de-en"] in cells and ["the drawn (synthetic)", "en-de"] in cells
+    assert "Synthetic corpus (the rows marked so)" in text
+    assert "source words a sentence" in text and re.search(r"\| toy +\| de-en", text)
+    assert [row["synthetic"] for row in csv.DictReader(mixed.text("csv").splitlines())].count("True") == 2
+
+
 def test_a_trial_is_called_so(tmp_path: Path) -> None:
     layout, what = Layout(tmp_path, limit=300), fakes.table(figures=[])
     fakes.write_results(layout, "toy", what, [1])

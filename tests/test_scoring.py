@@ -90,6 +90,12 @@ def test_what_is_written(results: tuple[Layout, Table], folders: list[Path]) -> 
     assert (found["sentences"], found["provenance"]["seed"], found["test"]) == (8, 1, "test")
 
 
+def test_output_that_is_almost_all_empty_has_scores() -> None:
+    found = score_lines([""] * 9 + ["a"], ["a b c d e"] * 10, "detokenised")
+    assert 0 < found["chrf"]["score"] < 5 and found["bleu"]["score"] == 0
+    assert found["chrf"]["low"] <= found["chrf"]["score"] <= found["chrf"]["high"]
+
+
 def test_the_seed_of_the_environment_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     before = score_lines(HYPOTHESES, REFERENCES, "tokenised")
     monkeypatch.setenv("SACREBLEU_SEED", "1")

@@ -38,8 +38,8 @@ def _scores(data: Json) -> Grid:
     """Published beside ours."""
     rows = data["rows"]
     published = [m for m in ("bleu", "ter", "chrf", "meteor") if any(m in row["published"] for row in rows)]
-    header, several = ["system"], len({row["test"] for row in rows if not row["quoted"]}) > 1
-    header += ["test set"] if several else []
+    said = telling(rows)
+    header = ["system", *map(_heading, said)]
     for metric in ("bleu", "ter", "chrf", "meteor"):
         header += [f"{NAMES[metric]}, published"] if metric in published else []
         header += [f"{NAMES[metric]}, ours"] if metric != "meteor" else []
@@ -47,14 +47,28 @@ def _scores(data: Json) -> Grid:
     header.append("BLEU, detokenised")
     compared = any(row.get("against") for row in rows)
     header += ["p"] if compared else []
-    body = [_score_cells(row, published, several, compared) for row in rows]
+    body = [_score_cells(row, published, said, compared) for row in rows]
     notes = [*_about(data), *_row_notes(rows)]
     return Grid("scores", "Scores", header, body, notes, [row["quoted"] for row in rows])
 
 
-def _score_cells(row: Json, published: Sequence[str], several: bool, compared: bool) -> list[str]:
-    cells = [row["label"] + (" (quoted)" if row["quoted"] else "")]
-    cells += [row["test"]] if several else []
+def telling(rows: Sequence[Json]) -> list[str]:
+    """What tells rows apart besides their label: keys whose values differ."""
+    return [key for key in ("test", "languages") if len(_values(rows, key)) > 1]
+
+
+def _heading(key: str) -> str:
+    return {"test": "test set"}.get(key, key)
+
+
+def _values(rows: Sequence[Json], key: str) -> list[Any]:
+    """The different values of the trained rows."""
+    return list(dict.fromkeys(row.get(key) for row in rows if not row["quoted"]))
+
+
+def _score_cells(row: Json, published: Sequence[str], said: Sequence[str], compared: bool) -> list[str]:
+    cells = [row["label"] + (" (quoted)" if row["quoted"] else " (synthetic)" if row.get("synthetic") else "")]
+    cells += [row[key] or NONE for key in said]
     ours = row.get("scores", {}).get("tokenised", {})
     for metric in ("bleu", "ter", "chrf", "meteor"):
         figure = row["published"].get(metric)
@@ -73,8 +87,10 @@ def _about(data: Json) -> list[str]:
     counts = {len(row["seeds"]) for row in trained}
     said = []
     if data["synthetic"]:
+        where = " (the rows marked so)" if len(_values(data["rows"], "synthetic")) > 1 else ""
         said.append(
-            "Synthetic corpus: generated sentences, far easier than real text; compare with no published figure."
+            f"Synthetic corpus{where}: generated sentences, far easier than real text; compare with no published "
+            "figure."
         )
     if data["limit"]:
         said.append(f"A trial: every split was cut to its first {data['limit']} lines, so these scores mean nothing.")
@@ -88,13 +104,31 @@ def _about(data: Json) -> list[str]:
     if 1 in counts:
         said.append("In brackets the 95 % bootstrap interval of a system trained with one seed.")
     if any(row.get("against") for row in trained):
+        firsts = [row["label"] for row in trained if not row.get("against")]
+        first = (
+            f"“{firsts[0]}”" if len(firsts) == 1 else "the first row with the same test set, languages and references"
+        )
         said.append(
-            f"p: paired bootstrap of detokenised BLEU against “{trained[0]['label']}” (or the first of its test "
-            "set), first seeds; the chance of such a difference between equally good systems."
+            f"p: paired bootstrap of detokenised BLEU against {first}, first seeds; the chance of such a difference "
+            "between equally good systems."
+        )
+    if _cleaned_apart(trained):
+        said.append(
+            "Rows of one test set have references that were cleaned differently: compare them by detokenised BLEU, not "
+            "by their tokenised scores."
         )
     if any(row["quoted"] for row in data["rows"]):
         said.append("Quoted: a published figure for reference only, not trained here.")
     return said
+
+
+def _cleaned_apart(rows: Sequence[Json]) -> bool:
+    """Whether rows share raw references but not the cleaned ones."""
+    found: dict[str, set[str]] = {}
+    for row in rows:
+        if hashes := row.get("references_sha256"):
+            found.setdefault(hashes["detokenised"], set()).add(hashes["tokenised"])
+    return any(len(cleaned) > 1 for cleaned in found.values())
 
 
 def _row_notes(rows: Sequence[Json]) -> list[str]:
@@ -103,21 +137,24 @@ def _row_notes(rows: Sequence[Json]) -> list[str]:
 
 def _making(data: Json) -> Grid:
     """How each score came about."""
+    rows = [row for row in data["rows"] if not row["quoted"]]
+    said = telling(rows)
     header = [
-        "system", "checkpoint", "update", "search", "parameters", "training until then", "translating",
-        "validation loss", "validation BLEU", "n-gram precisions (%)", "hardware", "scores",
+        "system", *map(_heading, said), "checkpoint", "update", "search", "parameters", "training until then",
+        "translating", "validation loss", "validation BLEU", "n-gram precisions (%)", "hardware", "scores",
     ]  # fmt: skip
-    return Grid("making", "How each score was made", header, [_made(r) for r in data["rows"] if not r["quoted"]])
+    return Grid("making", "How each score was made", header, [_made(row, said) for row in rows])
 
 
-def _made(row: Json) -> list[str]:
+def _made(row: Json, said: Sequence[str]) -> list[str]:
     search = row["decoding"]
     beam = "greedy" if search["beam"] == 1 else f"beam {search['beam']}, length penalty {search['length_penalty']:g}"
     updates = dict.fromkeys(f"{point['update']:,}" for point in row["checkpoints"] if point["update"] is not None)
     return [
-        row["label"], row["at"], " / ".join(updates) or NONE, beam, number(row["parameters"], 0),
-        duration(row["training_seconds"]), duration(row["decoding_seconds"]), number(row["valid_loss"], 3),
-        number(row["valid_bleu"], 2), " / ".join(f"{value:.1f}" for value in row["precisions"]),
+        row["label"], *(row[key] or NONE for key in said), row["at"], " / ".join(updates) or NONE, beam,
+        number(row["parameters"], 0), duration(row["training_seconds"]), duration(row["decoding_seconds"]),
+        number(row["valid_loss"], 3), number(row["valid_bleu"], 2),
+        " / ".join(f"{value:.1f}" for value in row["precisions"]),
         "; ".join(map(hardware, row["hardware"])), ", ".join(row["provenance"]),
     ]  # fmt: skip
 
@@ -137,17 +174,22 @@ def _trainings(data: Json) -> Grid:
 
 def _data(data: Json) -> Grid:
     """Sentences and words of each split after cleaning."""
-    languages = [code for corpus in data["data"][:1] for code in corpus["languages"].split("-")]
-    header = ["corpus", "used by", "split", "pairs", "kept", "dropped"]
-    header += [f"{side} words a sentence" for side in languages]
+    pairs = list(dict.fromkeys(corpus["languages"] for corpus in data["data"]))
+    header = ["corpus", *(["languages"] if len(pairs) > 1 else []), "used by", "split", "pairs", "kept", "dropped"]
+    header += [
+        f"{side} words a sentence" for side in (pairs[0].split("-") if len(pairs) == 1 else ("source", "target"))
+    ]
     rows = []
     for corpus in data["data"]:
         for split, found in corpus["splits"].items():
-            dropped = ", ".join(f"{count:,} {reason}" for reason, count in found["dropped"].items() if count)
+            shared = found.get("shared", 0)
+            reasons = {**found["dropped"], "shared with a held-out split": shared}
+            dropped = ", ".join(f"{count:,} {reason}" for reason, count in reasons.items() if count)
             words = [number(count / found["kept"] if found["kept"] else None, 1) for count in found["words"].values()]
             name = corpus["corpus"] + (" (synthetic)" if corpus["synthetic"] else "")
-            counts = [number(found["read"], 0), number(found["kept"], 0)]
-            rows.append([name, ", ".join(corpus["systems"]), split, *counts, dropped or "none", *words])
+            counts = [number(found["read"] + shared, 0), number(found["kept"], 0)]
+            named = [name, *([corpus["languages"]] if len(pairs) > 1 else []), ", ".join(corpus["systems"])]
+            rows.append([*named, split, *counts, dropped or "none", *words])
     licences = {f"{corpus['corpus']}: licence: {corpus['licence']}." for corpus in data["data"] if corpus["licence"]}
     return Grid("data", "Data", header, rows, sorted(licences))
 
@@ -158,6 +200,15 @@ def _parameters(data: Json) -> Grid:
     keys = dict.fromkeys(key for config in configs for key in config)
     rows = [[key, *(config.get(key, NONE) for config in configs)] for key in keys]
     return Grid("parameters", "Hyper-parameters", ["key", *data["systems"]], rows)
+
+
+def sample_sets(sentences: Sequence[Json]) -> dict[str, list[Json]]:
+    """Samples by their test set, named with its languages."""
+    found: dict[str, list[Json]] = {}
+    for sentence in sentences:
+        title = ", ".join(sentence[key] for key in ("test", "languages") if sentence.get(key))
+        found.setdefault(title, []).append(sentence)
+    return found
 
 
 def number(value: float | None, digits: int) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from nmt.report.grids import Grid, grids
+from nmt.report.grids import Grid, grids, sample_sets, telling
 
 Json = dict[str, Any]
 
@@ -21,21 +21,32 @@ def render(data: Json, figures: Path) -> str:
         data: what `nmt.report.tables.build` gave.
         figures: folder of the figures that it names, as SVG.
     """
+    drawn = [figure | {"source": inline(figures / f"{figure['name']}.svg")} for figure in data["figures"]]
+    return fill("table.html.j2", figures=drawn, **parts(data))
+
+
+def parts(data: Json) -> Json:
+    """What the pages show of a table, by the names that their templates use."""
+    scores, *rest = grids(data)
+    return {
+        "data": data, "scores": scores, "rest": rest, "marks": marks(data["rows"]), "differing": _differing(rest),
+        "sets": sample_sets(data["samples"]),
+    }  # fmt: skip
+
+
+def fill(template: str, **values: Any) -> str:
+    """A page of a template that lies beside this module."""
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
-    scores, *rest = grids(data)
-    drawn = [figure | {"source": _inline(figures / f"{figure['name']}.svg")} for figure in data["figures"]]
-    template = environment.get_template("table.html.j2")
-    return template.render(
-        data=data, scores=scores, rest=rest, figures=drawn, marks=marks(data["rows"]), differing=_differing(rest)
-    )
+    return environment.get_template(template).render(values).lstrip()
 
 
-def _inline(svg: Path) -> str:
+def inline(image: Path) -> str:
     """An image's bytes as its address; as an image, not as markup, so that ids of several do not clash."""
-    return f"data:image/svg+xml;base64,{base64.b64encode(svg.read_bytes()).decode('ascii')}"
+    kind = "svg+xml" if image.suffix == ".svg" else "png"
+    return f"data:image/{kind};base64,{base64.b64encode(image.read_bytes()).decode('ascii')}"
 
 
 @dataclass
@@ -73,10 +84,11 @@ def marks(rows: Sequence[Json]) -> Marks | None:
     def place(value: float | None) -> float | None:
         return None if value is None else round(100 * (value / step - first) / (last - first), 2)
 
-    found = []
+    found, said = [], telling(rows)
     for row, span in zip(rows, spans, strict=True):
         published, ours, low, high = map(place, span)
-        found.append(Mark(row["label"], row["quoted"], published, ours, low, high, _text(span)))
+        name = ", ".join([row["label"], *(row[key] for key in said if not row["quoted"])])
+        found.append(Mark(name, row["quoted"], published, ours, low, high, _text(span)))
     return Marks(found, [(f"{tick * step:g}", place(tick * step) or 0.0) for tick in range(first, last + 1)])
 
 

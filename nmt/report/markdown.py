@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from nmt.report.grids import Grid
+from nmt.report.grids import Grid, sample_sets
 
 Json = dict[str, Any]
 
@@ -19,7 +19,7 @@ def render(data: Json, grids: Sequence[Grid]) -> str:
     figures = [f"![{f['title']}](../figures/{data['name']}/{f['name']}.png)" for f in data["figures"]]
     parts = [f"# {escape(data['caption'])}", table(scores), *_listed(scores.notes)]
     parts += ["## Figures", "\n".join(figures)] if figures else []
-    parts += ["## Sample translations", *map(_sample, data["samples"])] if data["samples"] else []
+    parts += ["## Sample translations", *_samples(data["samples"])] if data["samples"] else []
     for grid in rest:
         parts += [f"## {grid.title}", table(grid), *_listed(grid.notes)]
     return "\n\n".join([*parts, *_check(data)]) + "\n"
@@ -47,6 +47,15 @@ def escape(text: str) -> str:
 
 def _listed(notes: Sequence[str]) -> list[str]:
     return ["\n".join(f"- {escape(note)}" for note in notes)] if notes else []
+
+
+def _samples(sentences: Sequence[Json]) -> list[str]:
+    """Samples, under a heading a test set where there are several."""
+    parts, sets = [], sample_sets(sentences)
+    for title, found in sets.items():
+        parts += [f"### {escape(title)}"] if len(sets) > 1 else []
+        parts += map(_sample, found)
+    return parts
 
 
 def _sample(sentence: Json) -> str:

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import math
 import os
 import statistics
 from collections.abc import Iterable, Sequence
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt.config import Row, System, Table
+from nmt.corpora import TRAINING, holding
 from nmt.files import read_json, write_json, write_text
 from nmt.layout import Layout
 from nmt.report.grids import grids
@@ -21,6 +23,7 @@ from nmt.tracking import flatten
 METRICS = ("bleu", "chrf", "ter")
 PROTOCOLS = ("tokenised", "detokenised")
 Json = dict[str, Any]
+Comparable = tuple[str, str, str]
 
 
 def build(name: str, table: Table, layout: Layout, seeds: Sequence[int]) -> Json:
@@ -74,6 +77,11 @@ class _Gather:
     def test(self, row: Row) -> str:
         return row.test or self.table.tests[0]
 
+    def holding(self, row: Row) -> System:
+        """A row's system with the corpus of its test set."""
+        assert row.system is not None
+        return holding(self.table.systems[row.system], self.test(row))
+
     def folder(self, row: Row, seed: int) -> Path:
         return self.layout.scores(self.name, row, self.test(row), seed)
 
@@ -85,21 +93,27 @@ class _Gather:
         return [self._scores[folder] for folder in folders]
 
     def rows(self) -> list[Json]:
-        rows, baselines = [], dict[str, Row]()
+        rows, baselines = [], dict[Comparable, Row]()
         for row in self.table.rows:
             found = self.quoted(row) if row.system is None else self.row(row)
             if row.system is not None:
-                baseline = baselines.setdefault(self.test(row), row)
+                baseline = baselines.setdefault(self.comparable(row), row)
                 found["against"] = None if baseline is row else self.against(baseline, row)
             rows.append(found)
         return rows
+
+    def comparable(self, row: Row) -> Comparable:
+        """What rows share whose translations can be compared: test set, languages and raw references."""
+        assert row.system is not None
+        references = self.scores(row)[0]["references_sha256"]["detokenised"]
+        return self.test(row), self.table.systems[row.system].languages, references
 
     def quoted(self, row: Row) -> Json:
         """A published figure for reference only."""
         published = row.published.model_dump(exclude_none=True) if row.published else {}
         return {
             "label": row.label, "quoted": row.system is None, "note": row.note, "test": self.test(row),
-            "published": published,
+            "published": published, "languages": self.table.systems[row.system].languages if row.system else None,
         }  # fmt: skip
 
     def row(self, row: Row) -> Json:
@@ -126,10 +140,12 @@ class _Gather:
             "parameters": made[0].get("parameters"), "hardware": _distinct(one.get("hardware") for one in made),
             "code_version": _distinct(one.get("code_version") for one in made),
             "provenance": [self.link(self.folder(row, seed) / "scores.json") for seed in self.seeds(row.system)],
+            "references_sha256": each[0]["references_sha256"],
+            "synthetic": bool(read_json(self.layout.raw(self.holding(row)) / "corpus.json").get("synthetic")),
         }  # fmt: skip
 
     def against(self, baseline: Row, row: Row) -> Json:
-        """Paired bootstrap of a row against the first trained one, for the first seed of each.
+        """Paired bootstrap of a row against the first `comparable` one, for the first seed of each.
 
         Detokenised, because rows whose recipes differ share only the raw references.
         """
@@ -165,19 +181,29 @@ class _Gather:
         return {"config": config, "trainings": trainings}
 
     def data(self) -> list[Json]:
-        """Each corpus as it was cleaned, with the systems that use it."""
-        users: dict[Path, list[str]] = {}
+        """Each corpus as it was cleaned, with the systems that use it and those of its splits that they use."""
+        uses: dict[Path, list[tuple[System, str, str]]] = {}
         for name in self.trained:
-            users.setdefault(self.layout.clean(self.table.systems[name]), []).append(name)
-        return [self._corpus(folder, self.table.systems[names[0]], names) for folder, names in users.items()]
+            tests = [self.test(row) for row in self.table.rows if row.system == name]
+            for split in dict.fromkeys((*TRAINING, *tests)):
+                system = holding(self.table.systems[name], split)
+                uses.setdefault(self.layout.clean(system), []).append((system, name, split))
+        return [self._corpus(folder, found) for folder, found in uses.items()]
 
-    def _corpus(self, folder: Path, system: System, names: list[str]) -> Json:
+    def _corpus(self, folder: Path, uses: Sequence[tuple[System, str, str]]) -> Json:
+        system = uses[0][0]
         report, corpus = read_json(folder / "report.json"), read_json(self.layout.raw(system) / "corpus.json")
-        shown = [split for split in ("train", "valid", *self.table.tests) if split in report["splits"]]
+        used = {split for _, _, split in uses}
         splits = {
-            split: report["splits"][split] | {"source": corpus["splits"].get(split, {}).get(system.source)}
-            for split in shown
+            split: found
+            | {
+                "source": corpus["splits"].get(split, {}).get(system.source),
+                "shared": sum(source["dropped"] for source in corpus.get("sources", {}).get(split, [])),
+            }
+            for split, found in report["splits"].items()
+            if split in used
         }
+        names = list(dict.fromkeys(name for _, name, _ in uses))
         return {
             "corpus": corpus["corpus"], "languages": system.languages, "systems": names, "splits": splits,
             "licence": corpus.get("licence"), "synthetic": bool(corpus.get("synthetic")),
@@ -194,17 +220,27 @@ class _Gather:
         return _distinct(values)
 
     def samples(self) -> list[Json]:
-        """Sentences of the first test set: source, reference, and each row's translation (its first seed's)."""
-        test, found = self.table.tests[0], list[Json]()
+        """Sentences of each test set: source, reference, and the translation of each row (its first seed's)."""
+        groups: dict[Comparable, list[Row]] = {}
         for row in self.table.rows:
-            if row.system is None or self.test(row) != test:
-                continue
-            chosen = samples(self.folder(row, self.seeds(row.system)[0]), self.table.samples)
-            if not found:
-                found = [{k: s[k] for k in ("line", "source", "reference")} | {"translations": []} for s in chosen]
-            for sentence, sample in zip(found, chosen, strict=True):
-                sentence["translations"].append({"label": row.label, "text": sample["hypothesis"]})
-        return found
+            if row.system is not None:
+                groups.setdefault(self.comparable(row), []).append(row)
+        each = math.ceil(self.table.samples / max(1, len(groups)))
+        return [sentence for rows in groups.values() for sentence in self._samples(rows, each)]
+
+    def _samples(self, rows: Sequence[Row], count: int) -> list[Json]:
+        """As many sentences of the test set that all rows share."""
+        test, languages, _ = self.comparable(rows[0])
+        chosen = [samples(self.folder(row, self.seeds(row.system or "")[0]), count) for row in rows]
+        return [
+            {
+                "test": test, "languages": languages, **{key: found[0][key] for key in ("line", "source", "reference")},
+                "translations": [
+                    {"label": row.label, "text": one["hypothesis"]} for row, one in zip(rows, found, strict=True)
+                ],
+            }
+            for found in zip(*chosen, strict=True)
+        ]  # fmt: skip
 
 
 def _statistic(scores: Sequence[Json]) -> Json:
@@ -241,7 +277,7 @@ def as_csv(rows: Sequence[Json]) -> str:
 
 
 def _flat(row: Json) -> Json:
-    flat = {key: row.get(key) for key in ("label", "quoted", "test", "system", "at")}
+    flat = {key: row.get(key) for key in ("label", "quoted", "synthetic", "languages", "test", "system", "at")}
     flat["seeds"] = " ".join(map(str, row.get("seeds", [])))
     flat |= {f"published_{metric}": row["published"].get(metric) for metric in ("bleu", "ter", "chrf", "meteor")}
     for protocol, metrics in row.get("scores", {}).items():

@@ -129,7 +129,8 @@ def clean(raw: Path, out: Path, recipe: Cleaning, languages: str, jobs: int = 1)
     with atomic_directory(out) as part, _workers(jobs) as run:
         for split in corpus["splits"]:
             report["splits"][split] = _clean_split(split, raw, part, recipe, languages, run)
-        _refuse_empty(report["splits"]["train"], raw, recipe)
+        if "train" in report["splits"]:
+            _refuse_empty(report["splits"]["train"], raw, recipe)
         write_json(part / "report.json", report)
 
 

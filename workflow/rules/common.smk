@@ -55,3 +55,8 @@ wildcard_constraints:
 def system_of(wildcards):
     """The system that a path below runs/ belongs to."""
     return or_say(PLAN.system, wildcards.table, wildcards.system)
+
+
+def tested(wildcards):
+    """The same, with the corpus that holds the test set: its text may be another corpus's."""
+    return or_say(PLAN.tested, wildcards.table, wildcards.system, wildcards.test)

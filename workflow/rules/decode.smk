@@ -4,7 +4,7 @@
 rule decode:
     input:
         model="<results>/runs/{table}/{system}/seed{seed}/{selection}/model",
-        clean=lambda w: LAYOUT.clean(system_of(w)),
+        clean=lambda w: LAYOUT.clean(tested(w)),
     output:
         hypotheses="<results>/runs/{table}/{system}/seed{seed}/{selection}/{test}/{decoding}/hypotheses.txt",
         decoding="<results>/runs/{table}/{system}/seed{seed}/{selection}/{test}/{decoding}/decoding.json",

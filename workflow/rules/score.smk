@@ -6,8 +6,8 @@ rule score:
         hypotheses="<results>/runs/{table}/{system}/seed{seed}/{selection}/{test}/{decoding}/hypotheses.txt",
         decoding="<results>/runs/{table}/{system}/seed{seed}/{selection}/{test}/{decoding}/decoding.json",
         model="<results>/runs/{table}/{system}/seed{seed}/{selection}/model",
-        raw=lambda w: LAYOUT.raw(system_of(w)),
-        clean=lambda w: LAYOUT.clean(system_of(w)),
+        raw=lambda w: LAYOUT.raw(tested(w)),
+        clean=lambda w: LAYOUT.clean(tested(w)),
     output:
         multiext(
             "<results>/runs/{table}/{system}/seed{seed}/{selection}/{test}/{decoding}/",
