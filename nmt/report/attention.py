@@ -78,7 +78,7 @@ def draw(panels: Sequence[Panel], title: str, out: Path, across: int | None = No
 def readable(pieces: Sequence[str]) -> list[str]:
     """Labels of pieces: the mark of a word's start is dropped, and pieces that go on with a word are marked instead.
 
-    BOS and EOS become ⟨s⟩ and ⟨/s⟩, what Moses' tokeniser escaped is itself again (``&apos;``). Words, where no label
+    BOS and EOS become ⟨s⟩ and ⟨/s⟩; what Moses' tokeniser escaped (``&apos;``) is itself again. Words, where no label
     has the mark, get none.
     """
     subwords = any(piece.startswith(START) for piece in pieces)
