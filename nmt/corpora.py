@@ -147,10 +147,12 @@ def test_sets(name: str, languages: str, custom: CustomCorpus | None = None) -> 
     return [split for split in (*own, *found) if split not in TRAINING]
 
 
-def holding(system: System, test: str) -> System:
-    """A system with the corpus that holds one of its test sets, for the folders of that text."""
+def holding(system: System, split: str) -> System:
+    """A system with the corpus that holds a split, its own or that of a test set, for the folders of that text."""
     corpus = declared().get(system.corpus)
-    holders = [name for name in corpus.tests if test in declared()[name].splits] if corpus else []
+    if corpus is None or split in corpus.splits:
+        return system
+    holders = [name for name in corpus.tests if split in declared()[name].splits]
     return system.model_copy(update={"corpus": holders[0]}) if holders else system
 
 

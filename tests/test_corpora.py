@@ -429,7 +429,8 @@ def test_a_test_set_lies_with_the_corpus_that_holds_it(tmp_path: Path, monkeypat
     found = joined(tmp_path, JOINED)
     monkeypatch.setattr(corpora, "declared", lambda: found)
     system = System.model_validate({"corpus": "ab", "languages": "en-fr", "training": {"epochs": 1}})
-    assert [holding(system, test).corpus for test in ("news", "talks", "other")] == ["a", "b", "ab"]
+    held = {split: holding(system, split).corpus for split in ("train", "valid", "news", "talks", "other")}
+    assert held == {"train": "ab", "valid": "ab", "news": "a", "talks": "b", "other": "ab"}
 
 
 def test_test_sets_alone_are_no_training_text() -> None:

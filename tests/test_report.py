@@ -11,7 +11,7 @@ import fakes
 import pytest
 from PIL import Image
 
-from nmt.config import Table
+from nmt.config import System, Table
 from nmt.errors import DataError
 from nmt.files import read_json
 from nmt.layout import Layout
@@ -242,6 +242,42 @@ def test_a_row_is_compared_with_the_first_that_has_its_references(mixed: Built) 
     }
     for said in ("the first row with the same test set, languages and references", "cleaned differently"):
         assert said in mixed.text("md")
+
+
+def test_each_split_names_the_systems_that_use_it(mixed: Built) -> None:
+    used = {
+        (corpus["corpus"], corpus["languages"], corpus["systems"][0]): corpus["splits"] for corpus in mixed.data["data"]
+    }
+    assert [key[:2] for key in used] == [("toy", "en-de"), ("toy", "en-de"), ("drawn", "en-de"), ("toy", "de-en")]
+    plain = used["toy", "en-de", "plain"]
+    assert list(plain) == ["train", "valid", "test"]
+    assert all(found["systems"] == ["plain", "deep"] for found in plain.values())
+
+
+def test_a_test_set_of_another_corpus_is_used_by_those_who_are_scored_on_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def other(system: System, split: str) -> System:
+        return system.model_copy(update={"corpus": "toy"}) if split == "test" else system
+
+    systems = {"own": DATA, "guest": DATA | {"corpus": "guest"}}
+    what = fakes.table(systems=systems, rows=[{"label": name, "system": name} for name in systems], figures=[])
+    layout = Layout(tmp_path)
+    fakes.write_results(layout, "toy", what, [1])
+    row, guest = what.rows[1], other(what.systems["guest"], "test")
+    fakes.write_scores(layout, "toy", row, guest, 1, wrong=2)
+    for folder in (layout.raw(what.systems["guest"]), layout.clean(what.systems["guest"])):
+        for file in folder.glob("test.*"):
+            file.unlink()
+    monkeypatch.setattr("nmt.report.tables.holding", other)
+    report("toy", what, layout, [1])
+    built = read_json(tmp_path / "tables" / "toy.json")
+    assert [row["against"] and row["against"]["label"] for row in built["rows"]] == [None, "own"]
+    used = {corpus["corpus"]: {s: f["systems"] for s, f in corpus["splits"].items()} for corpus in built["data"]}
+    assert used == {
+        "toy": {"train": ["own"], "valid": ["own"], "test": ["own", "guest"]},
+        "guest": {"train": ["guest"], "valid": ["guest"]},
+    }
 
 
 def test_samples_stand_beside_their_own_source_and_reference(mixed: Built) -> None:

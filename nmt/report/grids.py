@@ -182,13 +182,17 @@ def _data(data: Json) -> Grid:
     rows = []
     for corpus in data["data"]:
         for split, found in corpus["splits"].items():
-            shared = found.get("shared", 0)
+            shared = 0 if data["limit"] else found.get("shared", 0)  # counted before a trial was cut
             reasons = {**found["dropped"], "shared with a held-out split": shared}
             dropped = ", ".join(f"{count:,} {reason}" for reason, count in reasons.items() if count)
             words = [number(count / found["kept"] if found["kept"] else None, 1) for count in found["words"].values()]
             name = corpus["corpus"] + (" (synthetic)" if corpus["synthetic"] else "")
             counts = [number(found["read"] + shared, 0), number(found["kept"], 0)]
-            named = [name, *([corpus["languages"]] if len(pairs) > 1 else []), ", ".join(corpus["systems"])]
+            named = [
+                name,
+                *([corpus["languages"]] if len(pairs) > 1 else []),
+                ", ".join(found.get("systems", corpus["systems"])),
+            ]
             rows.append([*named, split, *counts, dropped or "none", *words])
     licences = {f"{corpus['corpus']}: licence: {corpus['licence']}." for corpus in data["data"] if corpus["licence"]}
     return Grid("data", "Data", header, rows, sorted(licences))

@@ -193,17 +193,18 @@ class _Gather:
     def _corpus(self, folder: Path, uses: Sequence[tuple[System, str, str]]) -> Json:
         system = uses[0][0]
         report, corpus = read_json(folder / "report.json"), read_json(self.layout.raw(system) / "corpus.json")
-        used = {split for _, _, split in uses}
+        used = {split: _distinct(name for _, name, one in uses if one == split) for _, _, split in uses}
         splits = {
             split: found
             | {
+                "systems": used[split],
                 "source": corpus["splits"].get(split, {}).get(system.source),
-                "shared": sum(source["dropped"] for source in corpus.get("sources", {}).get(split, [])),
+                "shared": sum(source.get("dropped", 0) for source in corpus.get("sources", {}).get(split, [])),
             }
             for split, found in report["splits"].items()
             if split in used
         }
-        names = list(dict.fromkeys(name for _, name, _ in uses))
+        names = _distinct(name for _, name, _ in uses)
         return {
             "corpus": corpus["corpus"], "languages": system.languages, "systems": names, "splits": splits,
             "licence": corpus.get("licence"), "synthetic": bool(corpus.get("synthetic")),
