@@ -85,10 +85,18 @@ class SpecialIds(Strict):
 class Subwords(Strict):
     """How text becomes ids. Learned from training text only."""
 
-    kind: Literal["bpe", "words"] = "bpe"
+    kind: Literal["bpe", "bbpe", "words"] = Field(
+        "bpe", description="bbpe: BPE over the bytes of UTF-8 (Wang, Cho and Gu 2019), to which nothing is unknown"
+    )
     size: int = Field(8192, ge=8, description="pieces, the four special ones included; for words: at most")
     joint: bool = Field(True, description="one vocabulary for both sides, or one a side of this size each")
     ids: SpecialIds = SpecialIds()
+
+    @model_validator(mode="after")
+    def _holds_every_byte(self) -> Self:
+        if self.kind == "bbpe" and self.size < 256 + len(SpecialIds.model_fields):
+            raise ValueError(f"kind: bbpe needs size: 260 or more, 256 bytes and 4 special pieces; got {self.size}")
+        return self
 
 
 class Dropout(Strict):
@@ -128,12 +136,17 @@ class Transformer(Strict):
     positions: Literal["sinusoidal", "learned"] = "sinusoidal"
     max_positions: Positive = Field(512, description="longest sentence, in pieces with BOS and EOS")
     scale_embeddings: bool = Field(True, description="multiply embeddings by sqrt(width)")
+    context: Literal["none", "gru"] = Field(
+        "none", description="gru: a bidirectional GRU over the encoder's embeddings (Wang, Cho and Gu 2019)"
+    )
     dropout: Dropouts = Dropout()
 
     @model_validator(mode="after")
     def _heads_divide_width(self) -> Self:
         if self.width % self.heads:
             raise ValueError(f"width must be a multiple of heads, got {self.width} and {self.heads}")
+        if self.width % 2 and self.context == "gru":
+            raise ValueError(f"context: gru needs an even width, half of it for each direction, got {self.width}")
         if self.width % 2 and self.positions == "sinusoidal":
             raise ValueError(f"sinusoidal positions need an even width, got {self.width}")
         return self

@@ -61,6 +61,11 @@ def _ctranslate2(folder: Path, translator: Translator, out: Path) -> None:
             f"--format ctranslate2: expected a Transformer, got a {model.config.kind} model in {folder}, "
             "which CTranslate2 does not know; use --format pyfunc"
         )
+    if model.config.context != "none" or translator.source.bytewise:
+        raise ConfigError(
+            f"--format ctranslate2: expected plain embeddings of text pieces, got context: {model.config.context} or "
+            f"byte-level pieces in {folder}, which CTranslate2 does not know; use --format pyfunc"
+        )
     spec = specification(translator, model)
     spec.validate()
     spec.optimize()

@@ -3,9 +3,12 @@
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import sentencepiece
 
+from nmt.bytes import SYMBOLS, are_symbols, readable, recover, to_bytes, to_symbols
 from nmt.config import SpecialIds, Subwords
 from nmt.errors import ConfigError, DataError
 from nmt.files import atomic_directory, read_lines, sha256, write_json
@@ -15,7 +18,7 @@ START = "▁"  # sentencepiece's mark of the start of a word
 
 
 class Vocabulary:
-    """A learned sentencepiece model: text to ids and back.
+    """A learned sentencepiece model: text to ids and back. Its kind is told from its pieces.
 
     Raises:
         DataError: the model file is missing or damaged.
@@ -29,7 +32,9 @@ class Vocabulary:
         pieces = self._pieces
         self.ids = SpecialIds(pad=pieces.pad_id(), unk=pieces.unk_id(), bos=pieces.bos_id(), eos=pieces.eos_id())
         special = set(self.ids.model_dump().values())
-        self.whole_words = all(self.pieces([i])[0].startswith(START) for i in range(len(self)) if i not in special)
+        learned = [pieces.id_to_piece(i) for i in range(len(self)) if i not in special]
+        self.whole_words = all(piece.startswith(START) for piece in learned)
+        self.bytewise = are_symbols(piece.replace(START, " ") for piece in learned)
 
     def __len__(self) -> int:
         return int(self._pieces.vocab_size())
@@ -38,18 +43,22 @@ class Vocabulary:
         """Ids of each line, without BOS and EOS."""
         if self.whole_words:  # sentencepiece would merge neighbouring unknown words into one
             return [[self._pieces.piece_to_id(START + word) for word in line.split()] for line in lines]
-        return list(self._pieces.encode(list(lines)))
+        return list(self._pieces.encode([to_symbols(line) for line in lines] if self.bytewise else list(lines)))
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
         """Text of each sequence of ids; pad, BOS and EOS give nothing, unk gives ``<unk>``."""
         if self.whole_words:
             silent = {self.ids.pad, self.ids.bos, self.ids.eos}
             return [" ".join(self.pieces([i for i in row if i not in silent])).replace(START, "") for row in ids]
-        return [text.strip() for text in self._pieces.decode([list(row) for row in ids])]
+        texts = self._pieces.decode([list(row) for row in ids])
+        return [recover(to_bytes(text)) if self.bytewise else text.strip() for text in texts]
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """The pieces as learned, ``▁`` marking the start of a word."""
-        return [self._pieces.id_to_piece(int(i)) for i in ids]
+        r"""The pieces as learned, ``▁`` marking the start of a word; bytes in part of a character as ``\xe0``."""
+        pieces = [self._pieces.id_to_piece(int(i)) for i in ids]
+        return (
+            [readable(piece.replace(START, " ")).replace(" ", START) for piece in pieces] if self.bytewise else pieces
+        )
 
 
 def learn(clean: Path, out: Path, languages: str, config: Subwords, threads: int = 1) -> None:
@@ -75,28 +84,10 @@ def learn(clean: Path, out: Path, languages: str, config: Subwords, threads: int
 
 
 def _learn(texts: list[Path], prefix: Path, config: Subwords, threads: int) -> None:
-    size = config.size
-    if config.kind == "words":
-        words = {word for text in texts for line in read_lines(text) for word in line.split()}
-        size = min(size, len(words) + len(SpecialIds.model_fields))
+    """Learn one vocabulary; says what is wrong with the size, or with the disk."""
     try:
-        sentencepiece.SentencePieceTrainer.train(
-            input=list(map(str, texts)),
-            model_prefix=str(prefix),
-            model_type={"bpe": "bpe", "words": "word"}[config.kind],
-            vocab_size=size,
-            character_coverage=1.0,
-            normalization_rule_name="identity",
-            max_sentence_length=2**20,
-            input_sentence_size=0,
-            num_threads=threads,
-            pad_id=config.ids.pad,
-            unk_id=config.ids.unk,
-            bos_id=config.ids.bos,
-            eos_id=config.ids.eos,
-            unk_surface="<unk>",
-            minloglevel=2,
-        )
+        with TemporaryDirectory(dir=prefix.parent) as scratch:
+            _train(texts, prefix, config, threads, Path(scratch))
     except OSError as error:
         raise DataError(f"{prefix}.model: cannot be written: {error}; make room, then run again") from None
     except RuntimeError as error:
@@ -105,6 +96,43 @@ def _learn(texts: list[Path], prefix: Path, config: Subwords, threads: int) -> N
             f"subwords.size: {config.size} pieces cannot be learned from {where}: {_reason(error)}; "
             f"choose a {'larger size' if 'required_chars' in str(error) else 'smaller size, or give more text'}"
         ) from None
+
+
+def _train(texts: list[Path], prefix: Path, config: Subwords, threads: int, scratch: Path) -> None:
+    """Run sentencepiece's trainer, without any normalisation: cleaning is a stage of its own."""
+    size, options = config.size, dict[str, Any]()
+    if config.kind == "words":
+        words = {word for text in texts for line in read_lines(text) for word in line.split()}
+        size = min(size, len(words) + len(SpecialIds.model_fields))
+    if config.kind == "bbpe":
+        texts = [_write_symbols(text, scratch / text.name) for text in texts]
+        every_byte = SYMBOLS.replace(" ", "")  # the mark of a word's start, which is the space, is always there
+        options = {"required_chars": every_byte, "remove_extra_whitespaces": False}
+    sentencepiece.SentencePieceTrainer.train(
+        input=list(map(str, texts)),
+        model_prefix=str(prefix),
+        model_type="word" if config.kind == "words" else "bpe",
+        vocab_size=size,
+        character_coverage=1.0,
+        normalization_rule_name="identity",
+        max_sentence_length=2**20,
+        input_sentence_size=0,
+        num_threads=threads,
+        pad_id=config.ids.pad,
+        unk_id=config.ids.unk,
+        bos_id=config.ids.bos,
+        eos_id=config.ids.eos,
+        unk_surface="<unk>",
+        minloglevel=2,
+        **options,
+    )
+
+
+def _write_symbols(text: Path, out: Path) -> Path:
+    """Write a text as the symbols of its bytes; gives the file."""
+    with out.open("w", encoding="utf-8", newline="\n") as stream:
+        stream.writelines(f"{to_symbols(line)}\n" for line in read_lines(text))
+    return out
 
 
 def _reason(error: Exception) -> str:

@@ -167,7 +167,8 @@ class Translator:
         return padded.to(self.device)
 
     def _texts(self, hypotheses: Sequence[Hypothesis]) -> list[Translation]:
-        texts = self.target.decode([h.ids for h in hypotheses])
+        decoded = self.target.decode([h.ids for h in hypotheses])
+        texts = [" ".join(text.splitlines()) for text in decoded]  # to byte-level BPE a line break is a byte too
         return [Translation(t, h.score, h.ids) for t, h in zip(texts, hypotheses, strict=True)]
 
 

@@ -107,6 +107,8 @@ def test_a_file_that_is_not_there_names_the_nearest(tmp_path: Path) -> None:
         (Decoding, {"beam": 2, "nbest": 3}, "nbest must not exceed beam"),
         (Subwords, {"ids": {"pad": 1}}, "pad, unk, bos and eos must be 0, 1, 2 and 3"),
         (Workflow, {"tables": []}, "at least 1 item"),
+        (Subwords, {"kind": "bbpe", "size": 259}, "needs size: 260 or more, .*got 259"),
+        (Transformer, {"width": 15, "heads": 3, "positions": "learned", "context": "gru"}, "needs an even width"),
         (Cleaning, {"characters": "latn"}, "expected any or latin"),
     ],
 )  # fmt: skip
@@ -151,7 +153,7 @@ def test_defaults_are_part_of_what_paths_and_states_leave_out() -> None:
     of them. The price: a default must never change its value. A new key needs a new line here, and nothing else.
     """
     defaults = {
-        "Cleaning": "333b1541", "Subwords": "383dd5a4", "Transformer": "44a29775",
+        "Cleaning": "333b1541", "Subwords": "383dd5a4", "Transformer": "41a85bb7",
         "Recurrent": "a41f0665", "Training": "7d636462", "Decoding": "ae20affa",
     }  # fmt: skip
     models = [

@@ -107,6 +107,7 @@ def test_encoder_layer_equals_torch_layer(norm: str) -> None:
         {"tied": "none"},
         {"positions": "learned"},
         {"decoder_layers": 1, "activation": "gelu", "scale_embeddings": False},
+        {"context": "gru"},
     ],
 )
 def test_steps_equal_teacher_forcing_and_padding_changes_nothing(options: dict[str, object]) -> None:
@@ -121,11 +122,28 @@ def test_steps_equal_teacher_forcing_and_padding_changes_nothing(options: dict[s
     torch.testing.assert_close(alone[0], whole[1], rtol=0, atol=1e-6)
 
 
-def test_the_decoder_sees_no_future() -> None:
-    model, source, target = make().eval(), padded([5]), padded([6])
+@pytest.mark.parametrize("context", ["none", "gru"])
+def test_the_decoder_sees_no_future(context: str) -> None:
+    model, source, target = make(context=context).eval(), padded([5]), padded([6])
     before = model(source, target)
     target[0, 4] = 5 if target[0, 4] != 5 else 6
     torch.testing.assert_close(model(source, target)[:, :4], before[:, :4], rtol=0, atol=0)
+
+
+def test_context_is_a_gru_over_the_embeddings_both_ways() -> None:
+    model = make(context="gru").eval()
+    assert model.context is not None
+    x, layer = torch.randn(1, 5, 16, dtype=torch.float64), model.context.layer
+    expected = []
+    for direction, order in (("", range(5)), ("_reverse", reversed(range(5)))):
+        cell = torch.nn.GRUCell(16, 8).double()
+        cell.load_state_dict({n: getattr(layer, f"{n}_l0{direction}") for n in cell.state_dict()})
+        state, outputs = torch.zeros(1, 8, dtype=torch.float64), {}
+        for t in order:
+            outputs[t] = state = cell(x[:, t], state)
+        expected.append(torch.stack([outputs[t] for t in range(5)], 1))
+    got = model.context(x, torch.ones(1, 5, dtype=torch.bool))
+    torch.testing.assert_close(got, torch.cat(expected, -1), rtol=0, atol=1e-12)
 
 
 def test_tying_shares_the_matrices_and_their_count() -> None:

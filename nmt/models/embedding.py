@@ -4,6 +4,7 @@ import math
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from nmt.config import Transformer
 from nmt.models.dropout import Dropout
@@ -50,3 +51,21 @@ class Embedding(nn.Module):
         """Embed ids (B, T), the first at position ``start``; gives (B, T, D)."""
         embedded = self.pieces(ids) * self.scale + self.positions[start : start + ids.shape[1]]
         return self.dropout(embedded)
+
+
+class Context(nn.Module):
+    """Embeddings that know their neighbours: a bidirectional GRU over them (Wang, Cho and Gu 2019, section 3.2).
+
+    A piece of byte-level BPE may be part of a character, and says little alone. For the encoder only: a decoder must
+    not read ahead.
+    """
+
+    def __init__(self, config: Transformer) -> None:
+        super().__init__()
+        self.layer = nn.GRU(config.width, config.width // 2, batch_first=True, bidirectional=True)
+        self.dropout = Dropout(config.dropout.embedding)
+
+    def forward(self, x: Tensor, real: Tensor) -> Tensor:
+        """Embeddings (B, S, D) and where they are no padding (B, S), which comes last; gives (B, S, D)."""
+        packed = pack_padded_sequence(x, real.sum(1).cpu(), batch_first=True, enforce_sorted=False)
+        return self.dropout(pad_packed_sequence(self.layer(packed)[0], batch_first=True, total_length=x.shape[1])[0])

@@ -13,7 +13,7 @@ from nmt.config import Transformer as Config
 from nmt.models.attention import Attention, KeysValues, watch
 from nmt.models.base import TranslationModel
 from nmt.models.dropout import Dropout
-from nmt.models.embedding import Embedding, causal_mask
+from nmt.models.embedding import Context, Embedding, causal_mask
 
 
 class FeedForward(nn.Module):
@@ -132,6 +132,7 @@ class Transformer(TranslationModel):
         self.target_embedding = Embedding(target_vocabulary, config, pad)
         if config.tied == "all":
             self.target_embedding.pieces = self.source_embedding.pieces
+        self.context = Context(config) if config.context == "gru" else None
         encoder = (EncoderLayer(config) for _ in range(config.layers))
         decoder = (DecoderLayer(config) for _ in range(config.decoder_layers or config.layers))
         self.encoder = cast("Sequence[EncoderLayer]", nn.ModuleList(encoder))
@@ -147,6 +148,8 @@ class Transformer(TranslationModel):
     def encode(self, source: Tensor) -> tuple[Tensor, Tensor]:
         """Ids (B, S), padded, to encodings (B, S, D) and the additive mask of the padding (B, 1, 1, S)."""
         x = self.source_embedding(source)
+        if self.context:
+            x = self.context(x, source != self.pad)
         mask = torch.zeros_like(source, dtype=x.dtype).masked_fill_(source == self.pad, -torch.inf)[:, None, None]
         for layer in self.encoder:
             x = layer(x, mask)
