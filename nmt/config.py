@@ -59,6 +59,10 @@ class Cleaning(Strict):
     lowercase: bool = True
     punctuation: bool = Field(True, description="Moses punctuation normalisation")
     tokenize: Literal["moses", "none"] = "moses"
+    transliterate: Literal["none", "hk", "iast", "itrans"] = Field(
+        "none",
+        description="Devanagari in Latin letters: Harvard-Kyoto, IAST or ITRANS; only in languages written in it",
+    )
     characters: Literal["any", "latin"] = Field(
         "any", description="latin: keep Latin letters, digits and punctuation, drop every other character"
     )
