@@ -56,8 +56,14 @@ class Cleaning(Strict):
     """The recipe that turns raw text into the text that models see (in this order)."""
 
     unicode: Literal["NFC", "NFKC", "none"] = "NFC"
+    devanagari: bool = Field(
+        False, description="digits, danda, nukta, joiners and vowel signs of Devanagari in one spelling"
+    )
     lowercase: bool = True
     punctuation: bool = Field(True, description="Moses punctuation normalisation")
+    ranges: bool = Field(False, description="the dash between two numbers in a word: to (English), तक (Hindi)")
+    symbols: bool = Field(False, description="English & and currency signs in words: $1 becomes 1 dollar")
+    hyphens: bool = Field(False, description="the hyphen between two words becomes a space")
     tokenize: Literal["moses", "none"] = "moses"
     transliterate: Literal["none", "hk", "iast", "itrans"] = Field(
         "none",

@@ -22,6 +22,7 @@ from nmt.config import Cleaning
 from nmt.corpora import misaligned
 from nmt.errors import DataError
 from nmt.files import atomic_directory, read_json, read_lines, write_json
+from nmt.text.steps import devanagari, hyphens, ranges, symbols
 from nmt.text.tokenize import detokenize, normalize_punctuation, tokenize
 from nmt.text.transliterate import scheme, to_devanagari, to_latin
 
@@ -77,6 +78,7 @@ class Cleaner:
         """Take a recipe and the language's ISO code, on which punctuation and tokenisation depend."""
         self.recipe = recipe
         self.language = language
+        self._steps = [step for step in (ranges, symbols, hyphens) if getattr(recipe, step.__name__)]
         self._scheme = scheme(recipe, language)
 
     def __call__(self, text: str) -> str:
@@ -94,9 +96,12 @@ class Cleaner:
             text = unicodedata.normalize(self.recipe.unicode, text)
         visible = text.translate(_VISIBLE)
         removed = len(text) - len(visible)
-        text = visible.lower() if self.recipe.lowercase else visible
+        text = devanagari(visible, self.language) if self.recipe.devanagari else visible
+        text = text.lower() if self.recipe.lowercase else text
         if self.recipe.punctuation:
             text = normalize_punctuation(text, self.language)
+        for step in self._steps:
+            text = step(text, self.language)
         if self.recipe.tokenize == "moses":
             text = tokenize(text, self.language)
         if self._scheme:
