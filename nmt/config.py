@@ -312,6 +312,7 @@ class Published(Strict):
     ter: float | None = None
     chrf: float | None = None
     meteor: float | None = None
+    exact: float | None = None
 
 
 class System(Strict):
@@ -363,6 +364,7 @@ class Table(Strict):
     rows: list[Row] = Field(min_length=1)
     figures: list[Figure] = ["loss", "accuracy", "bleu", "learning-rate"]
     samples: int = Field(10, ge=0, description="sample translations shown")
+    exact: bool = Field(False, description="show the share of translations that equal their reference")
 
     @model_validator(mode="after")
     def _alignment_needs_attention(self) -> Self:
@@ -398,6 +400,7 @@ class TableFile(Strict):
     rows: list[Row]
     figures: list[Figure] = []
     samples: int = 10
+    exact: bool = False
 
 
 def _never_kept(at: str, training: Training) -> str | None:

@@ -1,4 +1,4 @@
-"""Where corpora come from: declared in corpora.yaml, built in (scenes), or the user's own files (custom)."""
+"""Where corpora come from: declared in corpora.yaml, built in (scenes, copy), or the user's own files (custom)."""
 
 import difflib
 import gzip
@@ -25,8 +25,11 @@ from nmt.strict import parse
 RETRIES = 2
 """Downloads tried again after a first failure."""
 
-SCENES = "scenes"
-_SCENES_SPLITS = dict.fromkeys(("train", "valid", "test", "test_ambiguous"), ("en", "de", "fr"))
+_BUILT_IN: dict[str, dict[str, Sequence[str]]] = {
+    "scenes": dict.fromkeys(("train", "valid", "test", "test_ambiguous"), ("en", "de", "fr")),
+    "copy": dict.fromkeys(("train", "valid", "test", "test_longer"), ("src", "tgt")),
+}
+"""The corpora that are generated: the languages of their splits."""
 
 
 class Split(Strict):
@@ -67,7 +70,7 @@ def declared() -> dict[str, Declared]:
 
 def names() -> list[str]:
     """Every corpus that needs no configuration."""
-    return [SCENES, *declared()]
+    return [*_BUILT_IN, *declared()]
 
 
 def splits(name: str, languages: str, custom: CustomCorpus | None = None) -> list[str]:
@@ -120,15 +123,21 @@ def fetch(
     """
     found = splits(name, languages, custom)
     with atomic_directory(out) as part:
-        if custom is None and name == SCENES:
-            from nmt.scenes import write_corpus
-
-            write_corpus(part, languages, limit)
+        if custom is None and name in _BUILT_IN:
+            _generate(name, languages, part, limit)
             origins = {split: dict.fromkeys(languages.split("-"), "built in") for split in found}
         else:
             source = partial(_custom_source, name, custom) if custom else partial(_declared_source, name, mirror)
             origins = {split: _copy(source, split, languages, part, limit) for split in found}
         write_json(part / "corpus.json", _describe(name, languages, part, origins, custom))
+
+
+def _generate(name: str, languages: str, folder: Path, limit: int | None) -> None:
+    if name == "scenes":
+        from nmt.scenes import write_corpus
+    else:
+        from nmt.copy_task import write_corpus
+    write_corpus(folder, languages, limit)
 
 
 def misaligned(lines: Mapping[Path, int]) -> DataError:
@@ -147,8 +156,8 @@ def _available(name: str, custom: CustomCorpus | None) -> dict[str, Sequence[str
         if clash := {"train", "valid"} & set(custom.tests):
             raise ConfigError(f"corpora.{name}.tests.{clash.pop()}: not a name for a test set; choose another")
         return {split: list(files) for split, files in _custom_files(custom).items()}
-    if name == SCENES:
-        return dict(_SCENES_SPLITS)
+    if name in _BUILT_IN:
+        return dict(_BUILT_IN[name])
     if name not in declared():
         raise _unknown("corpus", name, names(), "; your own goes under corpora: in config.yaml")
     return {split: list(files.sha256) for split, files in declared()[name].splits.items()}
@@ -292,5 +301,5 @@ def _describe(
             split: {language: file(split, language, url) for language, url in sides.items()}
             for split, sides in origins.items()
         },
-        "synthetic": custom is None and name == SCENES,
+        "synthetic": custom is None and name in _BUILT_IN,
     }

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Json = dict[str, Any]
-NAMES = {"bleu": "BLEU", "ter": "TER", "chrf": "chrF", "meteor": "METEOR"}
+NAMES = {"bleu": "BLEU", "ter": "TER", "chrf": "chrF", "meteor": "METEOR", "exact": "exact match"}
 NONE = "–"
 
 
@@ -37,26 +37,29 @@ def grids(data: Json) -> list[Grid]:
 def _scores(data: Json) -> Grid:
     """Published beside ours."""
     rows = data["rows"]
-    published = [m for m in ("bleu", "ter", "chrf", "meteor") if any(m in row["published"] for row in rows)]
+    metrics = ("bleu", "ter", "chrf", "meteor", *(["exact"] if data.get("exact") else []))
+    published = [m for m in metrics if any(m in row["published"] for row in rows)]
     header, several = ["system"], len({row["test"] for row in rows if not row["quoted"]}) > 1
     header += ["test set"] if several else []
-    for metric in ("bleu", "ter", "chrf", "meteor"):
+    for metric in metrics:
         header += [f"{NAMES[metric]}, published"] if metric in published else []
         header += [f"{NAMES[metric]}, ours"] if metric != "meteor" else []
         header += [f"Δ {NAMES[metric]}"] if metric in published and metric != "meteor" else []
     header.append("BLEU, detokenised")
     compared = any(row.get("against") for row in rows)
     header += ["p"] if compared else []
-    body = [_score_cells(row, published, several, compared) for row in rows]
+    body = [_score_cells(row, metrics, published, several, compared) for row in rows]
     notes = [*_about(data), *_row_notes(rows)]
     return Grid("scores", "Scores", header, body, notes, [row["quoted"] for row in rows])
 
 
-def _score_cells(row: Json, published: Sequence[str], several: bool, compared: bool) -> list[str]:
+def _score_cells(
+    row: Json, metrics: Sequence[str], published: Sequence[str], several: bool, compared: bool
+) -> list[str]:
     cells = [row["label"] + (" (quoted)" if row["quoted"] else "")]
     cells += [row["test"]] if several else []
     ours = row.get("scores", {}).get("tokenised", {})
-    for metric in ("bleu", "ter", "chrf", "meteor"):
+    for metric in metrics:
         figure = row["published"].get(metric)
         cells += [number(figure, 1 if figure == round(figure or 0, 1) else 2)] if metric in published else []
         cells += [_statistic(ours.get(metric))] if metric != "meteor" else []

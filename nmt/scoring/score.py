@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 from sacrebleu.metrics.base import Metric
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
@@ -113,13 +114,24 @@ def score_lines(
         case_tells: whether case is part of the spelling, so that it must count.
 
     Returns:
-        For ``bleu``, ``chrf`` and ``ter`` their ``score`` (0 to 100; TER may pass 100, lower is better), ``low`` and
-        ``high`` (95 % bootstrap interval) and ``signature``; for BLEU also the four n-gram ``precisions`` and the
-        ``brevity_penalty``.
+        For ``bleu``, ``chrf``, ``ter`` and ``exact`` (see there) their ``score`` (0 to 100; TER may pass 100,
+        lower is better), ``low`` and ``high`` (95 % bootstrap interval) and ``signature``; for BLEU also the four n-gram
+        ``precisions`` and the ``brevity_penalty``.
     """
     fix_seed()
     chosen = metrics(protocol, lowercase, case_tells)
-    return {name: _measure(metric, hypotheses, references) for name, metric in chosen.items()}
+    found = {name: _measure(metric, hypotheses, references) for name, metric in chosen.items()}
+    return found | {"exact": exact(hypotheses, references)}
+
+
+def exact(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, Any]:
+    """Share of lines that equal their reference but for spaces at the end, 0 to 100, as `score_lines` gives scores."""
+    pairs = zip(hypotheses, references, strict=True)
+    share = sum(one.rstrip() == other.rstrip() for one, other in pairs) / len(references)
+    # A bootstrap sample of so many lines holds a binomial number of equal ones.
+    drawn = np.random.default_rng(SEED).binomial(len(references), share, SAMPLES) / len(references)
+    low, high = (100 * float(np.quantile(drawn, q)) for q in (0.025, 0.975))
+    return {"score": 100 * share, "low": low, "high": high, "signature": f"equal lines|bs:{SAMPLES}|seed:{SEED}"}
 
 
 def metrics(protocol: Protocol, lowercase: bool, case_tells: bool = False) -> dict[str, Metric]:
