@@ -56,9 +56,19 @@ class Cleaning(Strict):
     """The recipe that turns raw text into the text that models see (in this order)."""
 
     unicode: Literal["NFC", "NFKC", "none"] = "NFC"
+    devanagari: bool = Field(
+        False, description="digits, danda, nukta, joiners and vowel signs of Devanagari in one spelling"
+    )
     lowercase: bool = True
     punctuation: bool = Field(True, description="Moses punctuation normalisation")
+    ranges: bool = Field(False, description="the dash between two numbers in a word: to (English), तक (Hindi)")
+    symbols: bool = Field(False, description="English & and currency signs in words: $1 becomes 1 dollar")
+    hyphens: bool = Field(False, description="the hyphen between two words becomes a space")
     tokenize: Literal["moses", "none"] = "moses"
+    transliterate: Literal["none", "hk", "iast", "itrans"] = Field(
+        "none",
+        description="Devanagari in Latin letters: Harvard-Kyoto, IAST or ITRANS; only in languages written in it",
+    )
     characters: Literal["any", "latin"] = Field(
         "any", description="latin: keep Latin letters, digits and punctuation, drop every other character"
     )
@@ -302,6 +312,7 @@ class Published(Strict):
     ter: float | None = None
     chrf: float | None = None
     meteor: float | None = None
+    exact: float | None = None
 
 
 class System(Strict):
@@ -353,6 +364,7 @@ class Table(Strict):
     rows: list[Row] = Field(min_length=1)
     figures: list[Figure] = ["loss", "accuracy", "bleu", "learning-rate"]
     samples: int = Field(10, ge=0, description="sample translations shown")
+    exact: bool = Field(False, description="show the share of translations that equal their reference")
 
     @model_validator(mode="after")
     def _alignment_needs_attention(self) -> Self:
@@ -388,6 +400,7 @@ class TableFile(Strict):
     rows: list[Row]
     figures: list[Figure] = []
     samples: int = 10
+    exact: bool = False
 
 
 def _never_kept(at: str, training: Training) -> str | None:

@@ -1,4 +1,4 @@
-"""Corpora by name: declared in corpora.yaml, built in (scenes), or the user's own files (custom)."""
+"""Corpora by name: declared in corpora.yaml, built in (scenes, copy), or the user's own files (custom)."""
 
 import difflib
 import re
@@ -18,8 +18,11 @@ from nmt.files import atomic_directory, read_lines, sha256, write_json
 from nmt.sources import Slice, Source, Text, key
 from nmt.strict import parse
 
-SCENES = "scenes"
-_SCENES_SPLITS = dict.fromkeys(("train", "valid", "test", "test_ambiguous"), ("en", "de", "fr"))
+_BUILT_IN: dict[str, dict[str, Sequence[str]]] = {
+    "scenes": dict.fromkeys(("train", "valid", "test", "test_ambiguous"), ("en", "de", "fr")),
+    "copy": dict.fromkeys(("train", "valid", "test", "test_longer"), ("src", "tgt")),
+}
+"""The corpora that are generated: the languages of their splits."""
 TRAINING = ("train", "valid")
 """The splits that are not test sets."""
 
@@ -107,7 +110,7 @@ def _licensed(corpus: Declared, source: Source) -> Source:
 
 def names() -> list[str]:
     """Every corpus that needs no configuration."""
-    return [SCENES, *declared()]
+    return [*_BUILT_IN, *declared()]
 
 
 def splits(name: str, languages: str, custom: CustomCorpus | None = None) -> list[str]:
@@ -181,10 +184,8 @@ def fetch(
     """
     found = splits(name, languages, custom)
     with atomic_directory(out) as part:
-        if custom is None and name == SCENES:
-            from nmt.scenes import write_corpus
-
-            write_corpus(part, languages, limit)
+        if custom is None and name in _BUILT_IN:
+            _generate(name, languages, part, limit)
             made = {split: [{"url": dict.fromkeys(languages.split("-"), "built in")}] for split in found}
         elif custom:
             own = {split: [_custom_part(name, custom, split, languages)] for split in found}
@@ -192,6 +193,14 @@ def fetch(
         else:
             made = _compose(name, languages, found, part, mirror, limit)
         write_json(part / "corpus.json", _describe(name, languages, part, made, custom))
+
+
+def _generate(name: str, languages: str, folder: Path, limit: int | None) -> None:
+    if name == "scenes":
+        from nmt.scenes import write_corpus
+    else:
+        from nmt.copy_task import write_corpus
+    write_corpus(folder, languages, limit)
 
 
 def misaligned(lines: Mapping[Path, int]) -> DataError:
@@ -210,8 +219,8 @@ def _available(name: str, custom: CustomCorpus | None) -> dict[str, Sequence[str
         if clash := set(TRAINING) & set(custom.tests):
             raise ConfigError(f"corpora.{name}.tests.{clash.pop()}: not a name for a test set; choose another")
         return {split: list(files) for split, files in _custom_files(custom).items()}
-    if name == SCENES:
-        return dict(_SCENES_SPLITS)
+    if name in _BUILT_IN:
+        return dict(_BUILT_IN[name])
     if name not in declared():
         raise _unknown("corpus", name, names(), "; your own goes under corpora: in config.yaml")
     return {split: _shared(sources) for split, sources in declared()[name].splits.items()}
@@ -340,7 +349,7 @@ def _describe(
         url = " ".join(dict.fromkeys(source["url"][language] for source in made[split]))
         return {"lines": sum(1 for _ in read_lines(path)), "sha256": sha256(path), "url": url}
 
-    synthetic = custom is None and name == SCENES
+    synthetic = custom is None and name in _BUILT_IN
     licences = dict.fromkeys(source["licence"] for sources in made.values() for source in sources if not synthetic)
     return {
         "corpus": name,

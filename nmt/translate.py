@@ -98,10 +98,10 @@ class Translator:
         return clean_line(line, self.languages[0], self.cleaning)
 
     def detokenize(self, text: str) -> str:
-        """What the model wrote as people write it; as it is where the model's text was not tokenised."""
-        from nmt.text.tokenize import detokenize
+        """What the model wrote as people write it; as it is where its text was neither tokenised nor transliterated."""
+        from nmt.text.clean import restore
 
-        return detokenize(text, self.languages[1]) if self.cleaning.tokenize == "moses" else text
+        return restore(text, self.languages[1], self.cleaning)
 
     def translate_clean(
         self, lines: Sequence[str], decoding: Decoding, progress: Callable[[int], Any] = lambda _: None

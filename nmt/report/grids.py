@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Json = dict[str, Any]
-NAMES = {"bleu": "BLEU", "ter": "TER", "chrf": "chrF", "meteor": "METEOR"}
+NAMES = {"bleu": "BLEU", "ter": "TER", "chrf": "chrF", "meteor": "METEOR", "exact": "exact match"}
 NONE = "–"
 
 
@@ -37,17 +37,18 @@ def grids(data: Json) -> list[Grid]:
 def _scores(data: Json) -> Grid:
     """Published beside ours."""
     rows = data["rows"]
-    published = [m for m in ("bleu", "ter", "chrf", "meteor") if any(m in row["published"] for row in rows)]
+    metrics = ("bleu", "ter", "chrf", "meteor", *(["exact"] if data.get("exact") else []))
+    published = [m for m in metrics if any(m in row["published"] for row in rows)]
     said = telling(rows)
     header = ["system", *map(_heading, said)]
-    for metric in ("bleu", "ter", "chrf", "meteor"):
+    for metric in metrics:
         header += [f"{NAMES[metric]}, published"] if metric in published else []
         header += [f"{NAMES[metric]}, ours"] if metric != "meteor" else []
         header += [f"Δ {NAMES[metric]}"] if metric in published and metric != "meteor" else []
     header.append("BLEU, detokenised")
     compared = any(row.get("against") for row in rows)
     header += ["p"] if compared else []
-    body = [_score_cells(row, published, said, compared) for row in rows]
+    body = [_score_cells(row, metrics, published, said, compared) for row in rows]
     notes = [*_about(data), *_row_notes(rows)]
     return Grid("scores", "Scores", header, body, notes, [row["quoted"] for row in rows])
 
@@ -66,11 +67,13 @@ def _values(rows: Sequence[Json], key: str) -> list[Any]:
     return list(dict.fromkeys(row.get(key) for row in rows if not row["quoted"]))
 
 
-def _score_cells(row: Json, published: Sequence[str], said: Sequence[str], compared: bool) -> list[str]:
+def _score_cells(
+    row: Json, metrics: Sequence[str], published: Sequence[str], said: Sequence[str], compared: bool
+) -> list[str]:
     cells = [row["label"] + (" (quoted)" if row["quoted"] else " (synthetic)" if row.get("synthetic") else "")]
     cells += [row[key] or NONE for key in said]
     ours = row.get("scores", {}).get("tokenised", {})
-    for metric in ("bleu", "ter", "chrf", "meteor"):
+    for metric in metrics:
         figure = row["published"].get(metric)
         cells += [number(figure, 1 if figure == round(figure or 0, 1) else 2)] if metric in published else []
         cells += [_statistic(ours.get(metric))] if metric != "meteor" else []

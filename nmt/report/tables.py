@@ -48,6 +48,7 @@ def build(name: str, table: Table, layout: Layout, seeds: Sequence[int]) -> Json
     return {
         "name": name, "caption": " ".join(table.caption.split()), "tests": table.tests, "limit": layout.limit,
         "synthetic": any(corpus["synthetic"] for corpus in data), "rows": gather.rows(), "data": data,
+        "exact": gather.exact,
         "systems": {system: gather.system(system) for system in gather.trained},
         "signatures": {p: {m: gather.distinct(p, m, "signature") for m in METRICS} for p in PROTOCOLS},
         "commands": {protocol: gather.distinct("commands", protocol) for protocol in PROTOCOLS},
@@ -69,6 +70,7 @@ class _Gather:
     def __init__(self, name: str, table: Table, layout: Layout, seeds: Sequence[int]) -> None:
         self.name, self.table, self.layout, self._seeds = name, table, layout, seeds
         self.trained = list(dict.fromkeys(row.system for row in table.rows if row.system))
+        self.exact = table.exact or any(row.published and row.published.exact is not None for row in table.rows)
         self._scores: dict[Path, Json] = {}
 
     def seeds(self, system: str) -> Sequence[int]:
@@ -121,11 +123,12 @@ class _Gather:
         assert row.system is not None
         each, head = self.scores(row), self.quoted(row)
         made = [scores["provenance"] for scores in each]
-        results = {p: {m: _statistic([scores[p][m] for scores in each]) for m in METRICS} for p in PROTOCOLS}
+        known = METRICS + (("exact",) if self.exact else ())
+        results = {p: {m: _statistic([scores[p][m] for scores in each]) for m in known} for p in PROTOCOLS}
         differences = {
             metric: results["tokenised"][metric]["mean"] - figure
             for metric, figure in head["published"].items()
-            if metric in METRICS
+            if metric in known
         }
         precisions = zip(*(scores["tokenised"]["bleu"]["precisions"] for scores in each), strict=True)
         return head | {

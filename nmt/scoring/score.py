@@ -6,15 +6,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 from sacrebleu.metrics.base import Metric
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
+from nmt.config import Cleaning
 from nmt.corpora import misaligned
 from nmt.errors import DataError
 from nmt.files import read_json, read_lines, sha256, write_json, write_text
-from nmt.text.tokenize import detokenize
+from nmt.text.clean import restore
+from nmt.text.transliterate import scheme
 
 Protocol = Literal["tokenised", "detokenised"]
 Texts = dict[str, list[str]]
@@ -59,11 +62,12 @@ def score(
     (out / "scores.json").unlink(missing_ok=True)
     for name, lines in texts.items():
         write_text(out / name, "".join(f"{line}\n" for line in lines))
-    results = {protocol: _score_texts(texts, protocol, recipe["lowercase"]) for protocol in ENDINGS}
+    case = recipe["lowercase"], case_tells(recipe, target)
+    results = {protocol: _score_texts(texts, protocol, *case) for protocol in ENDINGS}
     making = {
         "sentences": len(texts["sources.txt"]), "test": test, "languages": f"{source}-{target}",
         "references_sha256": {p: sha256(references[ending]) for p, ending in ENDINGS.items()},
-        "commands": {protocol: command(protocol, recipe["lowercase"]) for protocol in ENDINGS},
+        "commands": {protocol: command(protocol, *case) for protocol in ENDINGS},
         "cleaning": recipe, "provenance": read_json(model / "provenance.json"),
         "decoding": read_json(hypotheses.with_name("decoding.json")),
     }  # fmt: skip
@@ -79,24 +83,33 @@ def _read_aligned(hypotheses: Path, others: dict[str, Path], language: str, reci
             raise misaligned({hypotheses: len(tokenised), path: len(read[name])})
     if not tokenised:
         raise DataError(f"{hypotheses}: expected sentences, got an empty file; look at the test set")
-    moses = recipe["tokenize"] == "moses"
+    cleaning = Cleaning(**recipe)
     return {
         "hypotheses.tok": tokenised,
         "references.tok": read["tok"],
-        "hypotheses.detok": [detokenize(line, language) for line in tokenised] if moses else tokenised,
+        "hypotheses.detok": [restore(line, language, cleaning) for line in tokenised],
         "references.detok": read["detok"],
         "sources.txt": read["sources"],
     }
 
 
-def _score_texts(texts: Texts, protocol: Protocol, lowercase: bool) -> dict[str, Any]:
+def case_tells(recipe: dict[str, Any], language: str) -> bool:
+    """Whether case is part of the spelling, as of Hindi in Latin letters: it must count in every metric."""
+    return scheme(Cleaning(**recipe), language) is not None
+
+
+def _score_texts(texts: Texts, protocol: Protocol, lowercase: bool, case_tells: bool) -> dict[str, Any]:
     ending = ENDINGS[protocol]
     hypotheses, references = texts[f"hypotheses.{ending}"], texts[f"references.{ending}"]
-    return score_lines(hypotheses, references, protocol, lowercase)
+    return score_lines(hypotheses, references, protocol, lowercase, case_tells)
 
 
 def score_lines(
-    hypotheses: Sequence[str], references: Sequence[str], protocol: Protocol, lowercase: bool = True
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    protocol: Protocol,
+    lowercase: bool = True,
+    case_tells: bool = False,
 ) -> dict[str, Any]:
     """Score hypotheses, one reference each.
 
@@ -105,31 +118,46 @@ def score_lines(
         references: as many.
         protocol: ``tokenised`` splits at spaces only, ``detokenised`` as mteval-v13a does.
         lowercase: whether the hypotheses are lowercased, so that case must not count.
+        case_tells: whether case is part of the spelling, so that it must count.
 
     Returns:
-        For ``bleu``, ``chrf`` and ``ter`` their ``score`` (0 to 100; TER may pass 100, lower is better), ``low`` and
-        ``high`` (95 % bootstrap interval) and ``signature``; for BLEU also the four n-gram ``precisions`` and the
-        ``brevity_penalty``.
+        For ``bleu``, ``chrf``, ``ter`` and ``exact`` (see there) their ``score`` (0 to 100; TER may pass 100, lower is
+        better), ``low`` and ``high`` (95 % bootstrap interval) and ``signature``; for BLEU also the four n-gram
+        ``precisions`` and the ``brevity_penalty``.
     """
     fix_seed()
-    return {name: _measure(metric, hypotheses, references) for name, metric in metrics(protocol, lowercase).items()}
+    chosen = metrics(protocol, lowercase, case_tells)
+    found = {name: _measure(metric, hypotheses, references) for name, metric in chosen.items()}
+    return found | {"exact": exact(hypotheses, references)}
 
 
-def metrics(protocol: Protocol, lowercase: bool) -> dict[str, Metric]:
+def exact(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, Any]:
+    """Share of lines that equal their reference but for spaces at the end, 0 to 100, as `score_lines` gives scores."""
+    pairs = zip(hypotheses, references, strict=True)
+    share = sum(one.rstrip() == other.rstrip() for one, other in pairs) / len(references)
+    # A bootstrap sample of so many lines holds a binomial number of equal ones.
+    drawn = np.random.default_rng(SEED).binomial(len(references), share, SAMPLES) / len(references)
+    low, high = (100 * float(np.quantile(drawn, q)) for q in (0.025, 0.975))
+    return {"score": 100 * share, "low": low, "high": high, "signature": f"equal lines|bs:{SAMPLES}|seed:{SEED}"}
+
+
+def metrics(protocol: Protocol, lowercase: bool, case_tells: bool = False) -> dict[str, Metric]:
     """Sacrebleu's metrics as a protocol sets them; its command line by `command` sets them the same."""
-    lower = lowercase and protocol == "detokenised"  # tokenised text is compared as it is
+    # Tokenised text is compared as it is.
+    lower = lowercase and not case_tells and protocol == "detokenised"
     tokenizer = "none" if protocol == "tokenised" else "13a"
     # force: no warning that the text looks tokenised, which it is.
     bleu = BLEU(tokenize=tokenizer, lowercase=lower, force=True)
-    return {"bleu": bleu, "chrf": _CHRF(lowercase=lower), "ter": TER()}
+    return {"bleu": bleu, "chrf": _CHRF(lowercase=lower), "ter": TER(case_sensitive=case_tells)}
 
 
-def command(protocol: Protocol, lowercase: bool) -> str:
+def command(protocol: Protocol, lowercase: bool, case_tells: bool = False) -> str:
     """The command that prints a protocol's scores, to be run in the folder of ``scores.json``."""
     ending = ENDINGS[protocol]
     options = "--tokenize none --force"
     if protocol == "detokenised":
-        options = "--tokenize 13a --force" + (" --lowercase --chrf-lowercase" if lowercase else "")
+        options = "--tokenize 13a --force" + (" --lowercase --chrf-lowercase" if lowercase and not case_tells else "")
+    options += " --ter-case-sensitive" if case_tells else ""
     files = f"references.{ending} -i hypotheses.{ending}"
     return f"sacrebleu {files} -m bleu chrf ter {options} --confidence --width 2"
 

@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from sacrebleu.metrics.base import Metric
 from sacrebleu.significance import PairedTest, Result
 
 from nmt.errors import DataError
 from nmt.files import read_json, read_lines
-from nmt.scoring.score import ENDINGS, SAMPLES, Protocol, fix_seed, metrics
+from nmt.scoring.score import ENDINGS, SAMPLES, case_tells, fix_seed, metrics
 
 METRICS = ("bleu", "chrf", "ter")
 
@@ -39,7 +40,10 @@ def compare(a: Path, b: Path, names: Sequence[str] = METRICS) -> dict[str, Any]:
             f"compare two systems on one test set"
         )
     lowercase = first["cleaning"]["lowercase"] or second["cleaning"]["lowercase"]
-    results: dict[str, Any] = {protocol: _test(a, b, protocol, lowercase, names) for protocol in shared}
+    tells = case_tells(first["cleaning"], first["languages"].split("-")[1])
+    results: dict[str, Any] = {
+        protocol: _test(a, b, metrics(protocol, lowercase, tells), ENDINGS[protocol], names) for protocol in shared
+    }
     sizes = {"test": first["test"], "sentences": first["sentences"], "samples": SAMPLES}
     return {"first": str(a), "second": str(b), **sizes, **results}
 
@@ -48,11 +52,10 @@ def _about(scores: dict[str, Any]) -> str:
     return f"{scores['test']} ({scores['languages']}, {scores['sentences']} sentences)"
 
 
-def _test(a: Path, b: Path, protocol: Protocol, lowercase: bool, names: Sequence[str]) -> dict[str, Any]:
-    """The paired test of each metric by one protocol."""
+def _test(a: Path, b: Path, known: dict[str, Metric], ending: str, names: Sequence[str]) -> dict[str, Any]:
+    """The paired test of each metric by one protocol, whose texts have this ending."""
     fix_seed()
-    ending = ENDINGS[protocol]
-    chosen = {name: metric for name, metric in metrics(protocol, lowercase).items() if name in names}
+    chosen = {name: metric for name, metric in known.items() if name in names}
     systems: list[tuple[str, Sequence[str]]] = [
         (str(number), _lines(folder / f"hypotheses.{ending}")) for number, folder in enumerate((a, b))
     ]

@@ -13,8 +13,7 @@ from nmt.config import Decoding
 from nmt.errors import ConfigError, DataError
 from nmt.files import read_json
 from nmt.serve.limits import PIECES, TEXT, WORDS, Refused, shown
-from nmt.text.clean import Cleaner
-from nmt.text.tokenize import detokenize
+from nmt.text.clean import Cleaner, restore
 from nmt.translate import Translation, Translator
 
 Json = dict[str, Any]
@@ -80,9 +79,8 @@ class Served:
         return line
 
     def _raw(self, text: str) -> str:
-        """A tokenised translation as people write it."""
-        moses = self.translator.cleaning.tokenize == "moses"
-        return detokenize(text, self.translator.languages[1]) if moses else text
+        """A translation as people write it."""
+        return restore(text, self.translator.languages[1], self.translator.cleaning)
 
     def _check_layer(self, sublayer: str, layer: int) -> None:
         if sublayer not in self.sublayers:

@@ -22,7 +22,9 @@ from nmt.config import Cleaning
 from nmt.corpora import misaligned
 from nmt.errors import DataError
 from nmt.files import atomic_directory, read_json, read_lines, write_json
-from nmt.text.tokenize import normalize_punctuation, tokenize
+from nmt.text.steps import devanagari, hyphens, ranges, symbols
+from nmt.text.tokenize import detokenize, normalize_punctuation, tokenize
+from nmt.text.transliterate import scheme, to_devanagari, to_latin
 
 CHUNK = 1000
 """Pairs that a worker cleans at a time."""
@@ -76,10 +78,17 @@ class Cleaner:
         """Take a recipe and the language's ISO code, on which punctuation and tokenisation depend."""
         self.recipe = recipe
         self.language = language
+        self._steps = [step for step in (ranges, symbols, hyphens) if getattr(recipe, step.__name__)]
+        self._scheme = scheme(recipe, language)
 
     def __call__(self, text: str) -> str:
         """A line as models see it."""
         return self.counted(text)[0]
+
+    def prepare(self, lines: Iterable[str]) -> None:
+        """Have ready what costs less for many lines at once: their transliterated words."""
+        if self._scheme:
+            to_latin(unicodedata.normalize("NFC", "\n".join(lines)), self._scheme)
 
     def counted(self, text: str) -> tuple[str, int]:
         """A line as models see it, and how many characters were removed as control or not allowed ones."""
@@ -87,11 +96,16 @@ class Cleaner:
             text = unicodedata.normalize(self.recipe.unicode, text)
         visible = text.translate(_VISIBLE)
         removed = len(text) - len(visible)
-        text = visible.lower() if self.recipe.lowercase else visible
+        text = devanagari(visible, self.language) if self.recipe.devanagari else visible
+        text = text.lower() if self.recipe.lowercase else text
         if self.recipe.punctuation:
             text = normalize_punctuation(text, self.language)
+        for step in self._steps:
+            text = step(text, self.language)
         if self.recipe.tokenize == "moses":
             text = tokenize(text, self.language)
+        if self._scheme:
+            text = to_latin(text, self._scheme)
         if self.recipe.characters == "latin":
             allowed = text.translate(_LATIN)
             removed, text = removed + len(text) - len(allowed), allowed
@@ -101,6 +115,13 @@ class Cleaner:
 def clean_line(text: str, language: str, recipe: Cleaning) -> str:
     """A line of a language as models see it."""
     return Cleaner(recipe, language)(text)
+
+
+def restore(text: str, language: str, recipe: Cleaning) -> str:
+    """A cleaned line as people write it, as far as it tells: in its own script, detokenised."""
+    if found := scheme(recipe, language):
+        text = to_devanagari(text, found)
+    return detokenize(text, language) if recipe.tokenize == "moses" else text
 
 
 def clean(raw: Path, out: Path, recipe: Cleaning, languages: str, jobs: int = 1) -> None:
@@ -156,6 +177,8 @@ def _clean_split(split: str, raw: Path, out: Path, recipe: Cleaning, languages: 
 def _clean_chunk(recipe: Cleaning, languages: str, training: bool, chunk: list[Pair]) -> Cleaned:
     """What one worker does: the pairs kept, and counts by reason."""
     source_cleaner, target_cleaner = (Cleaner(recipe, language) for language in languages.split("-"))
+    source_cleaner.prepare(pair[0] for pair in chunk)
+    target_cleaner.prepare(pair[1] for pair in chunk)
     kept, counts = [], Counter(read=len(chunk))
     for pair in chunk:
         source, removed = source_cleaner.counted(pair[0])
