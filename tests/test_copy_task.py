@@ -8,7 +8,7 @@ import pytest
 from nmt.config import Published, Table, load_table
 from nmt.copy_task import LENGTHS, LONGER, splits
 from nmt.corpora import fetch, names
-from nmt.corpora import test_sets as tests_of
+from nmt.corpora import test_sets as sets_of
 from nmt.errors import ConfigError
 from nmt.report.grids import grids
 from nmt.scoring.score import exact
@@ -26,7 +26,7 @@ def test_no_sequence_comes_twice_and_lengths_are_as_said() -> None:
 
 
 def test_it_is_a_corpus_like_others_with_equal_sides(tmp_path: Path) -> None:
-    assert "copy" in names() and tests_of("copy", "src-tgt") == ["test", "test_longer"]
+    assert "copy" in names() and sets_of("copy", "src-tgt") == ["test", "test_longer"]
     fetch("copy", "src-tgt", tmp_path / "raw", limit=20)
     for split in ("train", "valid", "test", "test_longer"):
         texts = [(tmp_path / f"raw/{split}.{side}").read_text() for side in ("src", "tgt")]

@@ -662,6 +662,7 @@ def test_typing_shows_translation_scores_and_attention(page: "Page", port: int) 
     found = ask(port, line)[2]["translations"]
     assert words(page, ".best label > span:nth-of-type(1)") == [t["text"] for t in found]
     assert words(page, ".score") == [f"{t['score']:.3f}".replace("-", "−") for t in found]
+    reads(page, ".words button >> nth=0", line.split()[0])  # a second request: attention comes after the translation
     assert words(page, ".words button") == [*line.split(), "</s>"]
     question = {"model": COPY, "text": line, "ids": found[0]["ids"], "sublayer": "source", "layer": 1}
     weights = torch.tensor(call(port, "/api/attention", question)[2]["weights"])

@@ -20,7 +20,7 @@ from nmt.tracking import flatten, follow, prepare, publish
 
 os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
 DEAD = "http://127.0.0.1:9"
-POINTS = 8 * 5 + 4 * 3  # of a log of 400 updates: training and validation records times their curves
+POINTS = 8 * 5 + 4 * 4  # of a log of 400 updates: training and validation records times their curves
 
 
 @pytest.fixture(autouse=True)
