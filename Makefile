@@ -5,6 +5,7 @@ PYTHON ?= python3
 RESULTS ?= results
 PORT ?= 5000
 ARGS ?=
+BENCH ?= training export serve
 BIN := .venv/bin
 READY := .venv/.ready
 
@@ -33,8 +34,8 @@ format: $(READY)  ## write everything in the project's style
 	$(BIN)/ruff format .
 	$(BIN)/snakefmt Snakefile workflow
 
-bench: $(READY)  ## measure speed and memory
-	for script in benchmarks/*.py; do $(BIN)/python "$$script" $(ARGS) || exit 1; done
+bench: $(READY)  ## measure speed, after make run; one alone: make bench BENCH=training ARGS="--rounds 3"
+	for name in $(BENCH); do $(BIN)/python "benchmarks/$$name.py" $(ARGS) || exit 1; done
 
 ui: $(READY)  ## open the MLflow page on the runs so far
 	@test -f $(RESULTS)/tracking.json || { echo "$(RESULTS)/tracking.json: no runs yet; first: make run"; exit 1; }

@@ -1,9 +1,10 @@
 """Translations and speed of a model and of its CTranslate2 export, side by side, one thread each.
 
-    python benchmarks/export.py MODEL SOURCE [--limit 1000] [--rounds 3]
+    python benchmarks/export.py [MODEL SOURCE] [--limit 1000] [--rounds 3]
 
-SOURCE is cleaned text. Both get the same pieces in batches of 8,192 tokens; rounds alternate, medians are printed.
-Equal: the share of lines with the same pieces. Where they differ: how often which side found the higher score.
+SOURCE is cleaned text; model and text are those of `make run` if not given. Both get the same pieces in batches of
+8,192 tokens; rounds alternate, medians are printed. Equal: the share of lines with the same pieces. Where they
+differ: how often which side found the higher score.
 """
 
 import statistics
@@ -14,11 +15,13 @@ from pathlib import Path
 import click
 import ctranslate2
 
-from nmt.config import Decoding
+from nmt.config import Cleaning, Decoding
 from nmt.export import export
 from nmt.files import read_lines
 from nmt.translate import Translator
 
+TRAINED = Path("results/runs/scenes/tiny/seed1/best/model")
+TEXT = Path("results/corpora/scenes/en-de", Cleaning().slug("clean"), "test.en")
 SEARCHES = {
     "greedy": (1, {}),
     "beam 5": (5, {}),
@@ -56,8 +59,8 @@ def row(name: str, times: list[tuple[float, float]], a: Found, b: Found) -> str:
 
 
 @click.command()
-@click.argument("model", type=click.Path(path_type=Path))
-@click.argument("source", type=click.Path(path_type=Path))
+@click.argument("model", type=click.Path(path_type=Path), default=TRAINED)
+@click.argument("source", type=click.Path(path_type=Path), default=TEXT)
 @click.option("--limit", default=1000)
 @click.option("--rounds", default=3)
 def main(model: Path, source: Path, limit: int, rounds: int) -> None:

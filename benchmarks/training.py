@@ -158,21 +158,17 @@ def plain_recurrent(m: dict[str, Any], sizes: dict[str, int]) -> Any:
     return Plain()
 
 
-def joeynmt(encoded: Path, recipe: str, threads: int) -> float:
-    """Target pieces a second of JoeyNMT's recurrent model of the same sizes, by its own loss and Adam."""
+def joeynmt_recurrent(m: dict[str, Any], sizes: dict[str, int]) -> Any:
+    """JoeyNMT's recurrent model of the same sizes; words are told by number only."""
     from types import SimpleNamespace
 
-    import torch
     from joeynmt.model import build_model
     from joeynmt.vocabulary import Vocabulary
 
-    torch.set_num_threads(threads)
-    m = RECIPES[recipe]["model"]
     special = SimpleNamespace(
         unk_token="<unk>", pad_token="<pad>", bos_token="<s>", eos_token="</s>", sep_token=None, lang_tags=[],
         unk_id=0, pad_id=1, bos_id=2, eos_id=3, sep_id=None,
     )  # fmt: skip
-    sizes = read_json(encoded / "meta.json")["vocabulary"]
     words = {side: Vocabulary([str(i) for i in range(size - 4)], special) for side, size in sizes.items()}
     side = {
         "type": "recurrent", "rnn_type": "lstm", "hidden_size": m["width"], "num_layers": m["layers"],
@@ -180,7 +176,15 @@ def joeynmt(encoded: Path, recipe: str, threads: int) -> float:
     }  # fmt: skip
     decoder = {"attention": "luong", "input_feeding": False, "hidden_dropout": m["dropout"], "init_hidden": "bridge"}
     cfg = {"encoder": side | {"bidirectional": True}, "decoder": side | decoder}
-    model = build_model(cfg, words["source"], words["target"])
+    return build_model(cfg, words["source"], words["target"])
+
+
+def joeynmt(encoded: Path, recipe: str, threads: int) -> float:
+    """Target pieces a second of JoeyNMT's recurrent model, by its own loss and Adam."""
+    import torch
+
+    torch.set_num_threads(threads)
+    model = joeynmt_recurrent(RECIPES[recipe]["model"], read_json(encoded / "meta.json")["vocabulary"])
     model.loss_function = ("crossentropy", 0.0)
     adam = torch.optim.Adam(model.parameters(), lr=1e-4)
 

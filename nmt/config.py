@@ -35,6 +35,8 @@ Selection = Annotated[
 Probability = Annotated[float, Field(ge=0, lt=1)]
 Positive = Annotated[int, Field(ge=1)]
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
+#: The keys of a training that end it: they are no part of what it is, so it can go on when they change.
+ENDS = ("epochs", "updates", "patience")
 Figure = Literal["loss", "accuracy", "bleu", "learning-curves", "learning-rate", "positions", "mask", "alignment"]
 
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from nmt.errors import ConfigError, DataError
 from nmt.files import atomic_directory, write_text
 from nmt.models.attention import Attention
-from nmt.models.embedding import Embedding
+from nmt.models.embedding import PositionalEmbedding
 from nmt.models.transformer import FeedForward, Transformer
 from nmt.subwords import SIDES
 from nmt.translate import Translator
@@ -125,7 +125,7 @@ def _decoder(spec: Any, model: Transformer) -> None:
     spec.projection.weight = _array(model.projection.weight)
 
 
-def _embedding(spec: Any, pieces: Any, embedding: Embedding) -> None:
+def _embedding(spec: Any, pieces: Any, embedding: PositionalEmbedding) -> None:
     pieces.weight = _array(embedding.pieces.weight)
     spec.scale_embeddings = embedding.scale != 1
     spec.position_encodings.encodings = _array(embedding.positions)

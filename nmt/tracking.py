@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nmt.config import Table, digest
+from nmt.config import ENDS, Table, digest
 from nmt.files import read_json, read_lines, write_json
 from nmt.scoring.samples import samples
 
@@ -31,7 +31,6 @@ PATIENCE = 60.0  # longest wait, in seconds, between two attempts at a store tha
 CURVES = ("loss", "accuracy", "bleu", "train_bleu", "learning_rate", "gradient_norm", "tokens_per_second")
 BATCH = {"metrics": 1000, "params": 100, "tags": 100}  # MLflow's limits for one call
 MADE_OF = ("config", "seed", "data", "subwords")
-ENDS = ("epochs", "updates", "patience")
 SAMPLES = 10
 
 Records = list[dict[str, Any]]

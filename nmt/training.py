@@ -20,7 +20,7 @@ from tqdm import tqdm
 
 from nmt import optim, runtime
 from nmt.checkpoint import Checkpoints, Progress
-from nmt.config import Model, Strict, Training, Transformer, amount, digest
+from nmt.config import ENDS, Model, Strict, Training, Transformer, amount, digest
 from nmt.data import Batch, Parallel
 from nmt.errors import ConfigError, DataError
 from nmt.files import read_json, read_lines, write_json, write_text
@@ -109,7 +109,7 @@ def identity(config: Experiment, made_of: dict[str, Any]) -> dict[str, Any]:
     """
     essence = config.essence()
     if config.training.schedule.kind != "cosine":
-        for end in ("epochs", "updates", "patience"):
+        for end in ENDS:
             essence["training"].pop(end, None)
     return made_of | {"config": essence}
 

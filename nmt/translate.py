@@ -115,7 +115,12 @@ class Translator:
 
         Returns:
             For each line, in input order, its n best translations; for an empty line one empty translation.
+
+        Raises:
+            ConfigError: unknown words cannot be replaced: the model has subwords, or no attention.
         """
+        if decoding.replace_unknown and not (self.source.whole_words and self.target.whole_words):
+            raise ConfigError("replace_unknown: true: expected a model of whole words, got subwords; set it false")
         encoded = [row[: self.model.longest - 2] for row in self.source.encode(lines)]
         results = [[Translation("", 0.0, [])] for _ in lines]
         for indices in self._batches(encoded, decoding.batch):
@@ -145,11 +150,11 @@ class Translator:
             return translation
         if not (weights := self.attentions(line, translation).weights):
             raise ConfigError("replace_unknown: true: expected a model with attention, got one without; set it false")
+        source, written = line.split(), [self.target.decode([[i]])[0] for i in translation.ids]
         looked = weights["source"].mean((0, 1))[:, 1:-1]  # columns: the words of the line
-        source, words = line.split(), translation.text.split()
         for t in unknown:
-            words[t] = source[int(looked[t].argmax())]
-        return replace(translation, text=" ".join(words))
+            written[t] = source[int(looked[t].argmax())]
+        return replace(translation, text=" ".join(word for word in written if word))
 
     def _batches(self, encoded: Sequence[Sequence[int]], size: str) -> list[list[int]]:
         """Indices of the lines that are not empty, longest first, so that memory shows its peak at once."""

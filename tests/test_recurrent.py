@@ -305,6 +305,12 @@ def test_unknown_words_are_not_replaced_without_attention(
         translator.translate_clean(["a"], Decoding(replace_unknown=True))
 
 
+def test_unknown_words_are_not_replaced_among_subwords(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(translator.target, "whole_words", False)
+    with pytest.raises(ConfigError, match="replace_unknown: true: expected a model of whole words, got subwords"):
+        translator.translate_clean(["a"], Decoding(replace_unknown=True))
+
+
 def test_attentions_of_a_translation_have_its_labels(translator: Translator) -> None:
     best = translator.translate_clean(["a b zap"], Decoding(beam=2))[0][0]
     found = translator.attentions("a b zap", best)

@@ -3,12 +3,12 @@ import json
 import re
 import subprocess
 import sys
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import fakes
 import pytest
+from pages import Read
 from PIL import Image
 
 from nmt.config import System, Table
@@ -129,33 +129,11 @@ def test_a_synthetic_corpus_is_called_so(several: Built, built: Built) -> None:
     assert "ynthetic" not in built.text("html")
 
 
-class Page(HTMLParser):
-    """Collects what a page refers to, and whether its elements are closed in order."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.addresses: list[str] = []
-        self.open: list[str] = []
-        self.text = ""
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.addresses += [value or "" for name, value in attrs if name in ("src", "href")]
-        if tag not in ("meta", "img"):
-            self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
-
-
 def test_the_page_needs_nothing_else(built: Built) -> None:
-    page = Page()
-    page.feed(built.text("html"))
-    assert page.open == []
-    assert len(page.addresses) == len(fakes.TABLE["figures"])  # type: ignore[arg-type]
-    assert all(address.startswith("data:image/svg+xml;base64,") for address in page.addresses)
+    page = Read(built.layout.results / "tables/toy.html")  # its elements are closed in order
+    addresses = [*page.links, *page.images]
+    assert len(addresses) == len(fakes.TABLE["figures"])  # type: ignore[arg-type]
+    assert all(address.startswith("data:image/svg+xml;base64,") for address in addresses)
     for said in ("Somebody's <system>", "A girl's red ball", "Hyper-parameters", "sacrebleu references.detok"):
         assert said in page.text
 

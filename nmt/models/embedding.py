@@ -30,27 +30,42 @@ def causal_mask(length: int) -> Tensor:
 
 
 class Embedding(nn.Module):
+    """Piece embeddings, scaled, then dropout; a piece's weights have deviation width^-0.5, the pad's are zero.
+
+    That suits the output projection they may be tied to. Scaled by sqrt(width) they enter the layers with deviation 1,
+    from which recurrent ones learn much sooner.
+    """
+
+    def __init__(self, vocabulary: int, width: int, pad: int, scale: float, dropout: float) -> None:
+        super().__init__()
+        self.scale = scale
+        self.pieces = nn.Embedding(vocabulary, width, padding_idx=pad)
+        nn.init.normal_(self.pieces.weight, std=width**-0.5)
+        with torch.no_grad():
+            self.pieces.weight[pad].zero_()
+        self.dropout = Dropout(dropout)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """Embed ids (B, T); gives (B, T, D)."""
+        return self.dropout(self.pieces(ids) * self.scale)
+
+
+class PositionalEmbedding(Embedding):
     """Piece embeddings, scaled by sqrt(width) if asked, plus positions, then dropout."""
 
     positions: Tensor
 
     def __init__(self, vocabulary: int, config: Transformer, pad: int) -> None:
-        super().__init__()
-        self.scale = math.sqrt(config.width) if config.scale_embeddings else 1.0
-        self.pieces = nn.Embedding(vocabulary, config.width, padding_idx=pad)
-        nn.init.normal_(self.pieces.weight, std=config.width**-0.5)
-        with torch.no_grad():
-            self.pieces.weight[pad].zero_()
+        scale = math.sqrt(config.width) if config.scale_embeddings else 1.0
+        super().__init__(vocabulary, config.width, pad, scale, config.dropout.embedding)
         if config.positions == "learned":
             self.positions = nn.Parameter(torch.randn(config.max_positions, config.width) * config.width**-0.5)
         else:
             self.register_buffer("positions", sinusoidal(config.max_positions, config.width), persistent=False)
-        self.dropout = Dropout(config.dropout.embedding)
 
     def forward(self, ids: Tensor, start: int = 0) -> Tensor:
         """Embed ids (B, T), the first at position ``start``; gives (B, T, D)."""
-        embedded = self.pieces(ids) * self.scale + self.positions[start : start + ids.shape[1]]
-        return self.dropout(embedded)
+        return self.dropout(self.pieces(ids) * self.scale + self.positions[start : start + ids.shape[1]])
 
 
 class Context(nn.Module):

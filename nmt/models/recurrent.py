@@ -13,29 +13,9 @@ from nmt.config import Recurrent as Config
 from nmt.models.alignment import Alignment
 from nmt.models.base import TranslationModel
 from nmt.models.dropout import Dropout
+from nmt.models.embedding import Embedding
 
 Cells = tuple[Tensor, ...]  # a layer's hidden state, and an LSTM's cell state: each (1, R, D)
-
-
-class Embedding(nn.Module):
-    """Word embeddings, scaled by sqrt(width), then dropout.
-
-    Unscaled they have deviation width^-0.5, which suits the output projection that they may be tied to; the layers
-    learn much sooner from inputs of deviation 1.
-    """
-
-    def __init__(self, vocabulary: int, config: Config, pad: int) -> None:
-        super().__init__()
-        self.scale = math.sqrt(config.width)
-        self.pieces = nn.Embedding(vocabulary, config.width, padding_idx=pad)
-        nn.init.normal_(self.pieces.weight, std=config.width**-0.5)
-        with torch.no_grad():
-            self.pieces.weight[pad].zero_()
-        self.dropout = Dropout(config.dropout.embedding)
-
-    def forward(self, ids: Tensor) -> Tensor:
-        """Ids (B, T) to (B, T, D)."""
-        return self.dropout(self.pieces(ids) * self.scale)
 
 
 class Layers(nn.Module):
@@ -118,8 +98,10 @@ class Recurrent(TranslationModel):
         super().__init__()
         self.config, self.pad = config, pad
         width, memory = config.width, config.width * (1 + config.bidirectional)
-        self.source_embedding = Embedding(source_vocabulary, config, pad)
-        self.target_embedding = Embedding(target_vocabulary, config, pad)
+        self.source_embedding, self.target_embedding = (
+            Embedding(size, width, pad, math.sqrt(width), config.dropout.embedding)
+            for size in (source_vocabulary, target_vocabulary)
+        )
         if config.tied == "all":
             self.target_embedding.pieces = self.source_embedding.pieces
         self.encoder = Layers(config, width, config.bidirectional)

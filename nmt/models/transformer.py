@@ -13,7 +13,7 @@ from nmt.config import Transformer as Config
 from nmt.models.attention import Attention, KeysValues, watch
 from nmt.models.base import TranslationModel
 from nmt.models.dropout import Dropout
-from nmt.models.embedding import Context, Embedding, causal_mask
+from nmt.models.embedding import Context, PositionalEmbedding, causal_mask
 
 
 class FeedForward(nn.Module):
@@ -128,8 +128,8 @@ class Transformer(TranslationModel):
     def __init__(self, config: Config, source_vocabulary: int, target_vocabulary: int, pad: int) -> None:
         super().__init__()
         self.config, self.pad = config, pad
-        self.source_embedding = Embedding(source_vocabulary, config, pad)
-        self.target_embedding = Embedding(target_vocabulary, config, pad)
+        self.source_embedding = PositionalEmbedding(source_vocabulary, config, pad)
+        self.target_embedding = PositionalEmbedding(target_vocabulary, config, pad)
         if config.tied == "all":
             self.target_embedding.pieces = self.source_embedding.pieces
         self.context = Context(config) if config.context == "gru" else None
