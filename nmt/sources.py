@@ -5,11 +5,13 @@ import hashlib
 import os
 import re
 import sys
+import tarfile
 import unicodedata
 import zipfile
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, BinaryIO, Literal, Self, cast
 
@@ -21,6 +23,9 @@ from nmt.files import decode_lines, read_lines, sha256
 
 RETRIES = 2
 """Downloads tried again after a first failure."""
+
+_SHORTCUT = re.compile(r"(?<![\w/%$&~])([A-Za-z]+)[_&~]([a-z]+)(?![\w/&~])")
+_SHORTCUT_AFTER = re.compile(r"(?<=[\u0900-\u097f….:]) ?\([_&~]?[A-Za-z]\)")
 
 Hash = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
@@ -41,19 +46,26 @@ class Slice(Strict):
 class Source(Strict):
     """Text to be downloaded or found in a mirror: one file a language, or one table with a column a language."""
 
-    url: str = Field(description="{language} stands for the language's code")
+    url: str | None = Field(None, description="{language} stands for the language's code; none: only in mirrors")
+    made: str = Field("", description="how and from what, where no URL has the file")
     mirror: str = Field(description="the file's place below a mirror folder")
-    sha256: dict[Language, Hash] | Hash = Field(description="of each language's file; of the table's one file")
+    sha256: dict[Language, Hash | None] | Hash = Field(
+        description="of each language's file, or of the table's one; null while nobody knows it"
+    )
     codes: dict[Language, str] = Field({}, description="the files' own language codes where they are not ours")
-    member: str | None = Field(None, description="the text is this member of a zip")
+    member: str | None = Field(None, description="the text is this member of a zip or tar; {language} as in url")
     columns: list[Language | Literal["_"]] = Field([], description="of a tab-separated table; _ is not read")
+    lines: tuple[int, int] | None = Field(None, description="first, and the one after the last, from 0")
     slice: Slice | None = Field(None, description="only these pairs")
+    shortcuts: bool = Field(False, description="interface strings: take out the marks of keyboard shortcuts")
     licence: str | None = Field(None, description="where it is not the corpus's")
 
     @model_validator(mode="after")
     def _one_hash_a_file(self) -> Self:
         if bool(self.columns) == isinstance(self.sha256, dict):
             raise ValueError("sha256: expected one hash where columns are given, else one a language")
+        if not self.url and not self.made:
+            raise ValueError("url: expected one; where there is none, made: says how the file was made")
         if self.slice and self.slice.by not in self.languages:
             raise ValueError(f"slice.by: expected one of {', '.join(self.languages)}, got '{self.slice.by}'")
         return self
@@ -71,11 +83,12 @@ class Source(Strict):
             DataError: the file cannot be had, or is not the declared one.
         """
         code = self.codes.get(language, language)
-        url, place = self.url.format(language=code), self.mirror.format(language=code)
+        url, place = self.url and self.url.format(language=code), self.mirror.format(language=code)
         expected = self.sha256 if isinstance(self.sha256, str) else self.sha256[language]
-        path = _verified(url, place, expected, mirror or os.environ.get("NMT_MIRROR"))
+        path = _verified(url, self.made, place, expected, mirror or os.environ.get("NMT_MIRROR"))
+        member = self.member and self.member.format(language=code)
         column = self.columns.index(language) if self.columns else None
-        return Text(path, url, self.member, column, len(self.columns))
+        return Text(path, url or self.made, member, column, len(self.columns), self.lines, self.shortcuts)
 
 
 @dataclass(frozen=True)
@@ -83,10 +96,12 @@ class Text:
     """One side of a parallel text: a local file, where its bytes came from, and where in it the sentences are."""
 
     path: Path
-    url: str
-    member: str | None = None  # of a zip
+    url: str  # or how the file was made
+    member: str | None = None  # of a zip or tar
     column: int | None = None  # of a tab-separated table, from 0
     columns: int = 0  # that the table has
+    span: tuple[int, int] | None = None  # of lines that are read
+    shortcuts: bool = False  # whether their marks are taken out
 
     def lines(self) -> Iterator[str]:
         """The sentences.
@@ -94,14 +109,16 @@ class Text:
         Raises:
             DataError: the file is damaged, lacks the member, is not UTF-8, or has a line with other columns.
         """
-        for number, line in enumerate(self._whole_lines(), 1):
+        first, end = self.span or (0, None)
+        for number, line in enumerate(islice(self._whole_lines(), first, end), first + 1):
             cells = line.split("\t") if self.column is not None else []
             if len(cells) != self.columns:
                 raise DataError(
                     f"{self.name}, line {number}: expected {self.columns} tab-separated columns, got {len(cells)}; "
                     f"mend the line, or columns: where the file is declared"
                 )
-            yield line if self.column is None else cells[self.column]
+            sentence = line if self.column is None else cells[self.column]
+            yield without_shortcuts(sentence) if self.shortcuts else sentence
 
     @property
     def name(self) -> str:
@@ -112,11 +129,11 @@ class Text:
         if self.member is None and self.path.suffix != ".gz":
             yield from read_lines(self.path)
             return
-        kind = "zip" if self.member else "gzip"
+        kind = self.path.suffix[1:] if self.member else "gzip"
         try:
             with self._unpacked() as stream:
                 yield from decode_lines(stream, self.name)
-        except (gzip.BadGzipFile, zipfile.BadZipFile, EOFError, zlib.error) as error:
+        except (gzip.BadGzipFile, zipfile.BadZipFile, tarfile.TarError, EOFError, zlib.error) as error:
             raise DataError(
                 f"{self.path}: expected {kind}, got a damaged file ({error}); make or fetch it again"
             ) from None
@@ -124,14 +141,20 @@ class Text:
     def _unpacked(self) -> BinaryIO:
         if self.member is None:
             return cast("BinaryIO", gzip.open(self.path))
-        archive = zipfile.ZipFile(self.path)
-        files = [file.filename for file in archive.infolist() if not file.is_dir()]
+        if self.path.suffix == ".zip":
+            archive = zipfile.ZipFile(self.path)
+            self._has_member([file.filename for file in archive.infolist() if not file.is_dir()])
+            return cast("BinaryIO", archive.open(self.member))
+        tar = tarfile.open(self.path)  # noqa: SIM115  closed with its member; nothing is written where names point
+        self._has_member([file.name for file in tar if file.isfile()])
+        return cast("BinaryIO", tar.extractfile(self.member))
+
+    def _has_member(self, files: list[str]) -> None:
         if self.member not in files:
             raise DataError(
                 f"{self.path}: expected a member '{self.member}', got only {', '.join(files) or 'nothing'}; "
                 f"mend member: where the file is declared"
             )
-        return cast("BinaryIO", archive.open(self.member))
 
 
 def key(sentence: str) -> str:
@@ -145,33 +168,61 @@ def key(sentence: str) -> str:
     return kept or sentence
 
 
-def _verified(url: str, place: str, expected: str, mirror: str | Path | None) -> Path:
+def without_shortcuts(text: str) -> str:
+    """An interface string without the marks of its shortcut: ``Rena_me`` → ``Rename``, ``फ़ाइल (F)`` → ``फ़ाइल``.
+
+    A mark is the only ``_``, ``&`` or ``~`` of a word, between a Latin letter and a small one; ``&&`` is ``&``. After
+    Devanagari it is a letter in brackets. The rare name that is spelled so (``input_token``) loses its mark too.
+    """
+    return _SHORTCUT_AFTER.sub("", _SHORTCUT.sub(r"\1\2", text)).replace("&&", "&")
+
+
+def _verified(url: str | None, made: str, place: str, expected: str | None, mirror: str | Path | None) -> Path:
+    if not mirror and not url:
+        raise DataError(
+            f"{place}: no URL has this file, {made}; put it into a folder at this path and name that folder in mirror: "
+            f"or NMT_MIRROR"
+        )
     if not mirror:
-        return _downloaded(url, place, expected)
+        return _downloaded(cast("str", url), place, expected)
     if not Path(mirror).is_dir():
         raise ConfigError(f"mirror: {mirror}: no such folder; mend mirror: or NMT_MIRROR, or unset both to download")
-    return _mirrored(Path(mirror, place), url, expected)
+    remedy = (
+        f"put the file from {url} there, or unset mirror: and NMT_MIRROR to download it"
+        if url
+        else (f"put the file there: {made}")
+    )
+    return _mirrored(Path(mirror, place), remedy, expected)
 
 
-def _mirrored(path: Path, url: str, expected: str) -> Path:
-    remedy = f"put the file from {url} there, or unset mirror: and NMT_MIRROR to download it"
+def _mirrored(path: Path, remedy: str, expected: str | None) -> Path:
     if not path.is_file():
         raise DataError(f"{path}: the mirror has no such file; {remedy}")
+    if expected is None:
+        raise _unpinned(path)
     if (got := sha256(path)) != expected:
         raise DataError(f"{path}: wrong checksum: expected SHA-256 {expected}, got {got}; {remedy}")
     return path
 
 
-def _downloaded(url: str, name: str, expected: str) -> Path:
+def _unpinned(path: Path) -> DataError:
+    return DataError(
+        f"{path}: no checksum is declared for this file, which was out of reach when it was; its SHA-256 is "
+        f"{sha256(path)}: if you trust the file, write that as its sha256: in nmt/corpora.yaml"
+    )
+
+
+def _downloaded(url: str, name: str, expected: str | None) -> Path:
     """Fetch into the user's cache, laid out as a mirror is; a file has its final name only once verified."""
     import pooch
     import requests
 
     cache = Path(pooch.os_cache("nmt"))
-    keeper = pooch.create(cache, "", registry={name: f"sha256:{expected}"}, urls={name: url}, retry_if_failed=RETRIES)
+    known = {name: f"sha256:{expected}" if expected else None}
+    keeper = pooch.create(cache, "", registry=known, urls={name: url}, retry_if_failed=RETRIES)
     remedy = f"or put {name} into a folder and name that folder in mirror: or NMT_MIRROR"
     try:
-        return Path(keeper.fetch(name, progressbar=sys.stderr.isatty()))
+        path = Path(keeper.fetch(name, progressbar=sys.stderr.isatty()))
     except requests.RequestException as error:
         raise DataError(
             f"{cache / name}: cannot download {url}: {error}; check the network and run again, {remedy}"
@@ -182,3 +233,6 @@ def _downloaded(url: str, name: str, expected: str) -> Path:
             f"{cache / name}: wrong checksum of {url}: expected SHA-256 {expected}, "
             f"got {got[1] if got else error}; the file changed there or on its way: run again, {remedy}"
         ) from None
+    if expected is None:
+        raise _unpinned(path)
+    return path

@@ -4,10 +4,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-from nmt.config import Row, System, Table
+from nmt.config import Row, Subwords, System, Table
+from nmt.data import encode_corpus
 from nmt.files import write_json, write_text
 from nmt.layout import Layout
 from nmt.scoring.score import score
+from nmt.subwords import learn
 from nmt.text.clean import clean_line
 from nmt.training import Experiment, identity
 
@@ -69,6 +71,9 @@ def write_corpus(layout: Layout, system: System, synthetic: bool = False) -> Non
     }  # fmt: skip
     recipe = system.cleaning.model_dump(mode="json")
     write_json(clean / "report.json", {"cleaning": recipe, "splits": dict.fromkeys(splits, report)})
+    if not layout.encoded(system).exists():
+        learn(clean, layout.subwords(system), system.languages, Subwords(size=60))  # fewer than the system asks for
+        encode_corpus(clean, layout.subwords(system), layout.encoded(system), system.languages)
 
 
 def records(updates: int, start: float = 1e9, process: int = 1) -> list[dict[str, Any]]:

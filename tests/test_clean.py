@@ -15,7 +15,6 @@ from nmt.config import Cleaning
 from nmt.errors import DataError
 from nmt.text import clean as module
 from nmt.text.clean import Cleaner, clean, clean_line
-from nmt.text.stats import statistics
 from nmt.text.tokenize import detokenize, tokenize
 
 RECIPE = Cleaning()
@@ -287,16 +286,6 @@ def die(chunk: Lines) -> module.Cleaned:
 def test_a_killed_worker_is_reported() -> None:
     with pytest.raises(DataError, match="fewer jobs"), module._workers(2) as run:
         list(run(die, [[("a", "b")]]))
-
-
-def test_statistics_of_a_folder(tmp_path: Path) -> None:
-    raw = write_raw(tmp_path / "raw", train=[("a b c", "d"), ("e", "f g")], test_1=[("a", "")])
-    assert statistics(raw) == {
-        "test_1": {"de": {"sentences": 1, "words": 0.0}, "en": {"sentences": 1, "words": 1.0}},
-        "train": {"de": {"sentences": 2, "words": 1.5}, "en": {"sentences": 2, "words": 2.0}},
-    }
-    with pytest.raises(DataError, match="no text named"):
-        statistics(tmp_path)
 
 
 def test_a_recipe_without_moses_needs_no_sacremoses() -> None:

@@ -20,6 +20,7 @@ from nmt.report.grids import Grid, duration, number
 from nmt.report.html import marks
 from nmt.report.markdown import escape, table
 from nmt.report.plots import TITLES, draw
+from nmt.subwords import Vocabulary
 
 
 class Built:
@@ -118,7 +119,7 @@ def test_markdown(built: Built, said: str) -> None:
 
 def test_markdown_tables_are_whole(built: Built) -> None:
     blocks = re.findall(r"(?:^\|.*\|\n)+", built.text("md"), re.MULTILINE)
-    assert len(blocks) == 5
+    assert len(blocks) == 6
     for block in blocks:
         assert len({len(re.findall(r"(?<!\\)\|", line)) for line in block.splitlines()}) == 1
 
@@ -230,6 +231,21 @@ def test_each_split_names_the_systems_that_use_it(mixed: Built) -> None:
     plain = used["toy", "en-de", "plain"]
     assert list(plain) == ["train", "valid", "test"]
     assert all(found["systems"] == ["plain", "deep"] for found in plain.values())
+
+
+def test_subwords_of_each_split(mixed: Built) -> None:
+    assert [(made["corpus"], made["systems"]) for made in mixed.data["subwords"]] == [
+        ("toy", ["plain", "deep"]), ("toy", ["cased"]), ("drawn", ["drawn"]), ("toy", ["back"])
+    ]  # fmt: skip
+    made = mixed.data["subwords"][0]
+    system = mixed.table.systems["plain"]
+    vocabulary = Vocabulary(mixed.layout.encoded(system) / "target.model")
+    german = (mixed.layout.clean(system) / "test.de").read_text(encoding="utf-8").splitlines()
+    expected = sum(len(vocabulary.encode([line])[0]) for line in german) / len(german)
+    assert {split: sides["de"]["a_sentence"] for split, sides in made["splits"].items()} == dict.fromkeys(
+        ("train", "valid", "test"), pytest.approx(expected)
+    )
+    assert "## Subwords" in mixed.text("md") and "bpe 8,192" in mixed.text("md")
 
 
 def test_a_test_set_of_another_corpus_is_used_by_those_who_are_scored_on_it(

@@ -27,10 +27,10 @@ class Grid:
 
 
 def grids(data: Json) -> list[Grid]:
-    """All grids of a table: scores, making, trainings, data, hyper-parameters."""
+    """All grids of a table: scores, making, trainings, data, subwords, hyper-parameters."""
     made = [_scores(data)]
     if data["systems"]:
-        made += [_making(data), _trainings(data), _data(data), _parameters(data)]
+        made += [_making(data), _trainings(data), _data(data), _subwords(data), _parameters(data)]
     return made
 
 
@@ -199,6 +199,20 @@ def _data(data: Json) -> Grid:
             rows.append([*named, split, *counts, dropped or "none", *words])
     licences = {f"{corpus['corpus']}: licence: {corpus['licence']}." for corpus in data["data"] if corpus["licence"]}
     return Grid("data", "Data", header, rows, sorted(licences))
+
+
+def _subwords(data: Json) -> Grid:
+    """Subwords a sentence, and a word, of each split."""
+    header = ["corpus", "languages", "subwords", "used by", "split"]
+    header += [f"{side} subwords {unit}" for unit in ("a sentence", "a word") for side in ("source", "target")]
+    rows = []
+    for made in data["subwords"]:
+        kind = f"{made['kind']} {made['size']:,}" + ("" if made["joint"] else " a side")
+        head = [made["corpus"], made["languages"], kind, ", ".join(made["systems"])]
+        for split, sides in made["splits"].items():
+            averages = [side[unit] for unit in ("a_sentence", "a_word") for side in sides.values()]
+            rows.append([*head, split, *(number(average, 2) for average in averages)])
+    return Grid("subwords", "Subwords", header, rows)
 
 
 def _parameters(data: Json) -> Grid:

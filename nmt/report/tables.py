@@ -18,6 +18,7 @@ from nmt.report.markdown import render as markdown
 from nmt.report.plots import TITLES
 from nmt.scoring.samples import samples
 from nmt.scoring.significance import compare
+from nmt.text.stats import subwords
 from nmt.tracking import flatten
 
 METRICS = ("bleu", "chrf", "ter")
@@ -36,9 +37,9 @@ def build(name: str, table: Table, layout: Layout, seeds: Sequence[int]) -> Json
         seeds: of the systems that name none.
 
     Returns:
-        JSON: ``rows`` in the table file's order, ``systems`` (configuration and trainings), ``data``, ``signatures``,
-        ``commands``, ``samples`` and ``figures``. Scores are on the 0 to 100 scale, times in seconds. Differences are
-        ours minus published; published figures stand beside tokenised scores.
+        JSON: ``rows`` in the table file's order, ``systems`` (configuration and trainings), ``data``, ``subwords``,
+        ``signatures``, ``commands``, ``samples`` and ``figures``. Scores are on the 0 to 100 scale, times in seconds.
+        Differences are ours minus published; published figures stand beside tokenised scores.
 
     Raises:
         DataError: a result is missing.
@@ -48,7 +49,7 @@ def build(name: str, table: Table, layout: Layout, seeds: Sequence[int]) -> Json
     return {
         "name": name, "caption": " ".join(table.caption.split()), "tests": table.tests, "limit": layout.limit,
         "synthetic": any(corpus["synthetic"] for corpus in data), "rows": gather.rows(), "data": data,
-        "exact": gather.exact,
+        "exact": gather.exact, "subwords": gather.subwords(),
         "systems": {system: gather.system(system) for system in gather.trained},
         "signatures": {p: {m: gather.distinct(p, m, "signature") for m in METRICS} for p in PROTOCOLS},
         "commands": {protocol: gather.distinct("commands", protocol) for protocol in PROTOCOLS},
@@ -211,6 +212,29 @@ class _Gather:
         return {
             "corpus": corpus["corpus"], "languages": system.languages, "systems": names, "splits": splits,
             "licence": corpus.get("licence"), "synthetic": bool(corpus.get("synthetic")),
+        }  # fmt: skip
+
+    def subwords(self) -> list[Json]:
+        """Subwords a sentence and a word of each cleaned and encoded corpus, by split and language."""
+        uses: dict[Path, list[str]] = {}
+        for name in self.trained:
+            uses.setdefault(self.layout.encoded(self.table.systems[name]), []).append(name)
+        return [self._encoded(encoded, names) for encoded, names in uses.items()]
+
+    def _encoded(self, encoded: Path, names: Sequence[str]) -> Json:
+        system = self.table.systems[names[0]]
+        tests = [self.test(row) for row in self.table.rows if row.system in names]
+        texts = {split: self.layout.clean(holding(system, split)) for split in dict.fromkeys((*TRAINING, *tests))}
+        splits: dict[str, Json] = {}
+        for split, counts in subwords(encoded, texts, system.languages).items():
+            clean = read_json(texts[split] / "report.json")["splits"][split]
+            splits[split] = {
+                language: {"a_sentence": count / clean["kept"], "a_word": count / clean["words"][language]}
+                for language, count in counts.items()
+            }
+        return {
+            "corpus": system.corpus, "languages": system.languages, "systems": names, "splits": splits,
+            **system.subwords.model_dump(include={"kind", "size", "joint"}),
         }  # fmt: skip
 
     def distinct(self, *path: str) -> list[str]:

@@ -1,33 +1,43 @@
 """Counts for data tables."""
 
-import re
+from collections.abc import Mapping
+from itertools import islice
 from pathlib import Path
 
-from nmt.errors import DataError
-from nmt.files import read_lines
+from nmt.files import read_json, read_lines
+from nmt.subwords import SIDES, Vocabulary
+
+CHUNK = 10_000
+"""Lines encoded at a time."""
 
 
-def statistics(folder: Path) -> dict[str, dict[str, dict[str, float]]]:
-    """Sentences and average words of every split and language in a raw or clean folder.
+def subwords(encoded: Path, texts: Mapping[str, Path], languages: str) -> dict[str, dict[str, int]]:
+    """Subwords of some splits, a language each; training and validation as counted when they were encoded.
+
+    Args:
+        encoded: folder of encoded text, which holds the subword models.
+        texts: the folder of cleaned text that holds each split.
+        languages: source and target, e.g. ``hi-en``.
 
     Returns:
-        ``{split: {language: {"sentences": n, "words": average words a sentence}}}``, sorted by name.
+        ``{split: {language: subwords}}``, without BOS and EOS.
 
     Raises:
-        DataError: the folder holds no ``{split}.{language}`` file, or one is not UTF-8.
+        DataError: a file is missing or damaged.
     """
-    table: dict[str, dict[str, dict[str, float]]] = {}
-    for path in sorted(folder.glob("*.*")):
-        if re.fullmatch(r"\.[a-z]{2,3}", path.suffix) and path.is_file():
-            table.setdefault(path.stem, {})[path.suffix[1:]] = _count(path)
-    if not table:
-        raise DataError(f"{folder}: no text named split.language there, e.g. train.en; run nmt download first")
-    return table
+    counted = read_json(encoded / "meta.json")["splits"]
+    found: dict[str, dict[str, int]] = {}
+    for side, language in zip(SIDES, languages.split("-"), strict=True):
+        vocabulary = Vocabulary(encoded / f"{side}.model")
+        for split, folder in texts.items():
+            known = counted.get(split, {}).get(f"{side}_pieces")
+            number = _count(folder / f"{split}.{language}", vocabulary) if known is None else known
+            found.setdefault(split, {})[language] = number
+    return found
 
 
-def _count(path: Path) -> dict[str, float]:
-    sentences = words = 0
-    for line in read_lines(path):
-        sentences += 1
-        words += len(line.split())
-    return {"sentences": sentences, "words": words / max(sentences, 1)}
+def _count(path: Path, vocabulary: Vocabulary) -> int:
+    lines, count = read_lines(path), 0
+    while chunk := list(islice(lines, CHUNK)):
+        count += sum(map(len, vocabulary.encode(chunk)))
+    return count
