@@ -193,6 +193,9 @@ class Multimodal(TransformerBase):
     regions: Positive = Field(49, description="rows of a picture's features")
     channels: Positive | None = Field(None, description="columns of them; when not given, the backbone's")
     images: Shown = Field("right", description="the pictures that it is trained with")
+    image_dropout: Probability = Field(
+        0.0, description="chance that a sentence of training is shown a blank picture, to be able to do without"
+    )
 
 
 class Attention(Strict):

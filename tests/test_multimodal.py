@@ -41,7 +41,7 @@ def pictures(count: int, seed: int = 3) -> Tensor:
 
 
 def explicit_layer(layer: ImageQueries, x: Tensor, words: int) -> Tensor:
-    """One sentence's rows (S + R, D), row by row: each looks at the words, then normalises, feeds forward, normalises."""
+    """One sentence's rows (S + R, D), each by itself: look at the words, normalise, feed forward, normalise."""
     allowed = torch.ones(len(x), words, dtype=torch.bool)
     mixed = explicit_attention(layer.attention, x, x[:words], allowed)
     rows = []
@@ -148,7 +148,7 @@ def test_which_picture_a_line_is_shown(total: int) -> None:
 
 @pytest.fixture(scope="module")
 def scenes(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Lines `x N` whose translation is `a N` or `b N`, as the picture says; every fifth raw training line is dropped."""
+    """Lines `x N` that mean `a N` or `b N`, as the picture says; every fifth raw training line is dropped."""
     folder = tmp_path_factory.mktemp("pictures")
     rng = np.random.default_rng(1)
     for split, count in (("train", 400), ("valid", 40), ("test", 40)):
@@ -214,8 +214,8 @@ def trained(scenes: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("trained")
     config = folder / "config.yaml"
     config.write_text(
-        f"{{model: {{kind: multimodal, regions: {REGIONS}, channels: {CHANNELS}, layers: 1, width: 32, ffn: 64, heads: 2,"
-        " dropout: 0}, training: {batch: 1000 tokens, updates: 150, schedule: {peak: 0.005, warmup: 20}}}"
+        f"{{model: {{kind: multimodal, regions: {REGIONS}, channels: {CHANNELS}, layers: 1, width: 32, ffn: 64,"
+        " heads: 2, dropout: 0}, training: {batch: 1000 tokens, updates: 150, schedule: {peak: 0.005, warmup: 20}}}"
     )
     options = ["--config", config, "--device", "cpu", "--threads", 1]
     code, output = run("train", scenes / "encoded", folder / "run", *options, "--images", scenes)

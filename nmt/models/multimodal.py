@@ -48,12 +48,14 @@ class Regions(nn.Module):
         super().__init__()
         self.count = config.regions
         self.project = nn.Linear(channels(config), config.width)
-        self.dropout = Dropout(config.dropout.embedding)
+        self.dropout, self.blank = Dropout(config.dropout.embedding), config.image_dropout
 
     def forward(self, images: Tensor | None, sentences: int) -> Tensor:
         """Features (B, R, C) of any precision, or None for blank pictures; gives (B, R, D)."""
         if images is None:
             return self.dropout(self.project.bias.expand(sentences, self.count, -1))
+        if self.training and self.blank:
+            images = images * (torch.rand(sentences, 1, 1, device=images.device) >= self.blank)
         return self.dropout(self.project(images.to(self.project.weight.dtype)))
 
 
