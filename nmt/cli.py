@@ -138,12 +138,68 @@ def encode(clean: Path, subwords: Path, out: Path, languages: str) -> None:
 
 
 @main.command()
+@click.argument("out", type=PATH)
+@click.option("--limit", type=click.IntRange(1), help="Only the first pictures of each split.")
+def draw(out: Path, limit: int | None) -> None:
+    """Draw the pictures of the built-in corpus of scenes into the folder OUT, with a list of names a split."""
+    from nmt.scenes import write_pictures
+
+    write_pictures(out, limit)
+
+
+@main.command()
+@click.argument("folder", type=PATH)
+@click.argument("names", type=PATH)
+@click.argument("out", type=PATH)
+@click.option("--backbone", type=click.Choice(list(config.BACKBONES)), default="resnet50", show_default=True)
+@click.option("--weights", type=PATH, help="File of the backbone's weights; else its package or a download.")
+@click.option(
+    "--missing",
+    type=click.Choice(["refuse", "blank"]),
+    default="refuse",
+    show_default=True,
+    help="Pictures that are missing or broken: refuse, or leave blank.",
+)
+@click.option("--batch", type=click.IntRange(1), default=32, show_default=True, help="Pictures at a time.")
+@click.option("--limit", type=click.IntRange(1), help="Only the first names.")
+@device_options
+def features(
+    folder: Path,
+    names: Path,
+    out: Path,
+    backbone: Any,
+    weights: Path | None,
+    missing: Any,
+    batch: int,
+    limit: int | None,
+    device: str,
+    threads: int | None,
+) -> None:
+    """Write the image features of the pictures in FOLDER that the list NAMES has, a row a line, as the array OUT."""
+    from nmt.features import extract
+
+    extract(
+        folder,
+        names,
+        out,
+        backbone,
+        weights=weights,
+        missing=missing,
+        batch=batch,
+        limit=limit,
+        device=device,
+        threads=threads,
+    )
+
+
+@main.command()
 @click.argument("encoded", type=PATH)
 @click.argument("run", type=PATH)
 @config_option
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=1)
 @click.option("--name", default="custom/system", metavar="TABLE/SYSTEM", help="What the run is called.")
 @click.option("--tracking", type=PATH, help="tracking.json: MLflow follows the training, from a process of its own.")
+@click.option("--images", type=PATH, help="For a multimodal model: folder of the features train.npy and valid.npy.")
 @device_options
 def train(
     encoded: Path,
@@ -152,6 +208,7 @@ def train(
     seed: int,
     name: str,
     tracking: Path | None,
+    images: Path | None,
     device: str,
     threads: int | None,
 ) -> None:
@@ -163,7 +220,7 @@ def train(
     if tracking:
         _follow(run, tracking, name, seed)
     try:
-        run_training(encoded, run, experiment, seed, device, threads, name)
+        run_training(encoded, run, experiment, seed, device, threads, name, images)
     except Interrupted as interruption:
         click.echo(f"nmt: {interruption}; run the same command again to resume", err=True)
         raise SystemExit(143) from None
@@ -195,12 +252,15 @@ def average(run: Path, model: Path, at: str, encoded: Path) -> None:
 @click.argument("source", type=PATH)
 @click.argument("out", type=PATH)
 @config_option
+@click.option("--images", type=PATH, help="For a multimodal model: array of the lines' image features, .npy.")
 @device_options
-def decode(model: Path, source: Path, out: Path, settings: str, device: str, threads: int | None) -> None:
+def decode(
+    model: Path, source: Path, out: Path, settings: str, images: Path | None, device: str, threads: int | None
+) -> None:
     """Translate the cleaned file SOURCE into OUT, line by line."""
     from nmt.translate import decode_file
 
-    decode_file(model, source, out, settings_of(config.Decoding, settings), device, threads)
+    decode_file(model, source, out, settings_of(config.Decoding, settings), device, threads, images)
 
 
 @main.command()

@@ -37,6 +37,16 @@ Positive = Annotated[int, Field(ge=1)]
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
 #: The keys of a training that end it: they are no part of what it is, so it can go on when they change.
 ENDS = ("epochs", "updates", "patience")
+Backbone = Literal["resnet50", "efficientnet-lite0"]
+#: Image networks, and the channels of their last convolution.
+BACKBONES: dict[Backbone, int] = {"resnet50": 2048, "efficientnet-lite0": 1280}
+Shown = Annotated[
+    Literal["right", "blank", "random", "swapped"],
+    Field(
+        description="the sentence's own picture; none (zeros); another sentence's, drawn once; its neighbour's, lines "
+        "1 and 2, 3 and 4 exchanged"
+    ),
+]
 Figure = Literal["loss", "accuracy", "bleu", "learning-curves", "learning-rate", "positions", "mask", "alignment"]
 
 
@@ -133,10 +143,10 @@ Dropouts = Annotated[
 ]
 
 
-class Transformer(Strict):
-    """Encoder-decoder Transformer (Vaswani and others 2017)."""
+class TransformerBase(Strict):
+    """What every kind of Transformer has."""
 
-    kind: Literal["transformer"] = "transformer"
+    kind: str
     layers: Positive = Field(6, description="encoder layers")
     decoder_layers: Positive | None = Field(None, description="as many as the encoder's when not given")
     width: Positive = 512
@@ -162,6 +172,30 @@ class Transformer(Strict):
         if self.width % 2 and self.positions == "sinusoidal":
             raise ValueError(f"sinusoidal positions need an even width, got {self.width}")
         return self
+
+
+class Transformer(TransformerBase):
+    """Encoder-decoder Transformer (Vaswani and others 2017)."""
+
+    kind: Literal["transformer"] = "transformer"
+
+
+class Multimodal(TransformerBase):
+    """Transformer that sees the sentence's picture too (Yao and Wan 2020)."""
+
+    kind: Literal["multimodal"]
+    fusion: Literal["queries", "concatenation", "gated"] = Field(
+        "queries",
+        description="queries: image rows ask, only words are keys and values (Yao and Wan 2020); concatenation: plain "
+        "self-attention over [words; regions]; gated: a gate adds the mean region to the words (Wu and others 2021)",
+    )
+    backbone: Backbone = Field("resnet50", description="the network that the image features come from")
+    regions: Positive = Field(49, description="rows of a picture's features")
+    channels: Positive | None = Field(None, description="columns of them; when not given, the backbone's")
+    images: Shown = Field("right", description="the pictures that it is trained with")
+    image_dropout: Probability = Field(
+        0.0, description="chance that a sentence of training is shown a blank picture, to be able to do without"
+    )
 
 
 class Attention(Strict):
@@ -227,11 +261,14 @@ def _kind(value: Any) -> str:
 
 
 Model = Annotated[
-    Annotated[Transformer, Tag("<transformer>")] | Annotated[Recurrent, Tag("<recurrent>")], Discriminator(_kind)
+    Annotated[Transformer, Tag("<transformer>")]
+    | Annotated[Recurrent, Tag("<recurrent>")]
+    | Annotated[Multimodal, Tag("<multimodal>")],
+    Discriminator(_kind),
 ]
 
 
-def _has_attention(model: Transformer | Recurrent) -> bool:
+def _has_attention(model: Transformer | Recurrent | Multimodal) -> bool:
     return model.kind != "recurrent" or model.attention.kind != "none"
 
 
@@ -298,6 +335,9 @@ class Decoding(Strict):
     batch: BatchSize = "8192 tokens"
     replace_unknown: bool = Field(
         False, description="write the source word that was looked at most for <unk> (Jean and others 2015); words only"
+    )
+    images: Shown | None = Field(
+        None, description="the pictures shown to a multimodal model; when not given, as in its training"
     )
 
     @model_validator(mode="after")
@@ -387,6 +427,8 @@ class Table(Strict):
                 raise ValueError(f"row '{row.label}' asks for '{row.at}', which is not kept: {why}")
             if row.system and row.decoding.replace_unknown and self.systems[row.system].subwords.kind != "words":
                 raise ValueError(f"row '{row.label}': decoding.replace_unknown needs subwords.kind: words")
+            if row.system and row.decoding.images and self.systems[row.system].model.kind != "multimodal":
+                raise ValueError(f"row '{row.label}': decoding.images needs model.kind: multimodal")
             if row.test is not None and row.test not in self.tests:
                 raise ValueError(f"row '{row.label}' names test '{row.test}'; expected one of {', '.join(self.tests)}")
         return self
@@ -429,6 +471,22 @@ class CustomCorpus(Strict):
     licence: str = "not stated"
 
 
+class Images(Strict):
+    """The pictures of a corpus: a folder of them and a list of names a split, or features that are there already."""
+
+    folder: Path | None = Field(None, description="of the pictures")
+    lists: dict[Name, Path] = Field({}, description="for each split a file of their names, line by line as its text")
+    missing: Literal["refuse", "blank"] = Field("refuse", description="what to do about pictures that cannot be read")
+    weights: Path | None = Field(None, description="a file of the backbone's weights, where it cannot be downloaded")
+    features: Path | None = Field(None, description="a folder of arrays instead, train.npy and so on, a row a line")
+
+    @model_validator(mode="after")
+    def _one_or_the_other(self) -> Self:
+        if (self.features is None) == (self.folder is None):
+            raise ValueError("expected either folder, with lists, or features")
+        return self
+
+
 class Tracking(Strict):
     """Where MLflow keeps runs."""
 
@@ -447,6 +505,7 @@ class Workflow(Strict):
     results: Path = Path("results")
     tracking: Tracking = Tracking()
     corpora: dict[Name, CustomCorpus] = {}
+    images: dict[Name, Images] = Field({}, description="the pictures of corpora, by the corpus's name")
 
     @field_validator("results", "mirror")
     @classmethod

@@ -14,7 +14,8 @@ from torch import Tensor
 
 from nmt.config import SpecialIds, amount
 from nmt.errors import DataError
-from nmt.files import atomic_directory, read_json, read_lines, sha256, write_json
+from nmt.files import DROPPED, atomic_directory, read_json, read_lines, sha256, write_json
+from nmt.images import OfSplit, Pictures, none
 from nmt.subwords import SIDES, Vocabulary
 
 Indices = NDArray[np.int64]
@@ -45,6 +46,8 @@ def encode_corpus(clean: Path, subwords: Path, out: Path, languages: str) -> Non
                 **{f"{side}_pieces": pieces for side, (_, pieces) in zip(SIDES, counts, strict=True)},
                 **{f"{side}_sha256": sha256(file) for side, file in zip(SIDES, files, strict=True)},
             }
+        if (dropped := clean / DROPPED).is_file():
+            (folder / DROPPED).write_bytes(dropped.read_bytes())
         references = clean / f"valid.{languages.split('-')[1]}"
         (folder / "valid.references.txt").write_bytes(references.read_bytes())
         meta["cleaning"] = read_json(clean / "report.json")["cleaning"]
@@ -87,10 +90,16 @@ class Batch:
     source: Tensor  # (B, S)
     target: Tensor  # (B, T)
     pieces: int  # target pieces to predict, EOS included
+    images: Tensor | None = None  # features of their pictures (B, R, C)
 
     def to(self, device: torch.device) -> "Batch":
         """The same batch on a device."""
-        return Batch(self.source.to(device, non_blocking=True), self.target.to(device, non_blocking=True), self.pieces)
+        source, target, images = (
+            part if part is None else part.to(device, non_blocking=True)
+            for part in (self.source, self.target, self.images)
+        )
+        assert source is not None and target is not None
+        return Batch(source, target, self.pieces, images)
 
 
 class Side:
@@ -123,13 +132,13 @@ class Side:
 
 
 class Parallel:
-    """An encoded split: pairs of sentences by index.
+    """An encoded split: pairs of sentences by index, with their pictures where there are any.
 
     Raises:
         DataError: the directory or one of its arrays is missing or damaged.
     """
 
-    def __init__(self, encoded: Path, split: str, longest: int | None = None) -> None:
+    def __init__(self, encoded: Path, split: str, longest: int | None = None, pictures: OfSplit | None = None) -> None:
         meta = read_json(encoded / "meta.json")
         ids = SpecialIds(**meta["ids"])
         self.source, self.target = (Side(encoded / f"{split}.{side}", ids) for side in SIDES)
@@ -138,6 +147,8 @@ class Parallel:
         self.too_long = len(lengths) - len(self.kept)
         if not len(self.kept):
             raise DataError(f"{encoded}: no {split} pair fits in model.max_positions: {longest}; raise it")
+        lines = raw_lines(encoded, split, len(lengths))
+        self.images: Pictures = pictures(split, *lines) if pictures else none
 
     def spread(self, count: int) -> "Parallel":
         """The same split cut to ``count`` pairs spread evenly over it, or to all where there are fewer."""
@@ -148,7 +159,7 @@ class Parallel:
     def batch(self, indices: Indices) -> Batch:
         """Pad the pairs of these indices."""
         pieces = int(self.target.lengths[indices].sum()) - len(indices)
-        return Batch(self.source.pad(indices), self.target.pad(indices), pieces)
+        return Batch(self.source.pad(indices), self.target.pad(indices), pieces, self.images(indices))
 
     def batches(self, size: str, shuffle: tuple[int, int] | None = None) -> list[Indices]:
         """Cut the split into batches of pairs of like length.
@@ -165,6 +176,13 @@ class Parallel:
         order, longest = order[by_length], np.maximum(target, source)[by_length]
         batches = list(cut(order, longest, *amount(size)))
         return [batches[i] for i in random.permutation(len(batches))] if random else batches
+
+
+def raw_lines(encoded: Path, split: str, sentences: int) -> tuple[Indices, int]:
+    """The line of the raw text, from 0, that each sentence of a split comes from, and how many lines that had."""
+    dropped = list(read_lines(encoded / DROPPED)) if split == "train" and (encoded / DROPPED).is_file() else []
+    total = sentences + len(dropped)
+    return np.delete(np.arange(total), np.array(dropped, np.int64) - 1), total
 
 
 def cut(order: Indices, lengths: Indices, limit: int, unit: str) -> Iterator[Indices]:

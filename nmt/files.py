@@ -12,6 +12,9 @@ from typing import Any, BinaryIO
 
 from nmt.errors import DataError
 
+DROPPED = "train.dropped.txt"
+"""Numbers of the raw training lines, from 1, that cleaning dropped; no such file: none."""
+
 
 def read_lines(path: Path) -> Iterator[str]:
     r"""Yield the lines of a UTF-8 file without their ends; only ``\n`` and ``\r\n`` end a line.

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from nmt.config import Decoding, Row, System
+from nmt.config import Backbone, Decoding, Row, System
 
 
 @dataclass(frozen=True)
@@ -13,10 +13,13 @@ class Layout:
     results: Path
     limit: int | None = None
 
+    def corpus(self, name: str) -> str:
+        """A corpus's name in paths."""
+        return name if self.limit is None else f"{name}-first{self.limit}"
+
     def raw(self, system: System) -> Path:
         """Raw text, one ``{split}.{language}`` each, and ``corpus.json``."""
-        name = system.corpus if self.limit is None else f"{system.corpus}-first{self.limit}"
-        return self.results / "corpora" / name / system.languages / "raw"
+        return self.results / "corpora" / self.corpus(system.corpus) / system.languages / "raw"
 
     def clean(self, system: System) -> Path:
         """Cleaned text, one ``{split}.{language}`` each, and ``report.json``."""
@@ -30,6 +33,14 @@ class Layout:
     def encoded(self, system: System) -> Path:
         """Encoded training and validation text, all that training needs."""
         return self.results / "encoded" / self.subwords(system).relative_to(self.results / "subwords")
+
+    def pictures(self, corpus: str) -> Path:
+        """Pictures drawn for a built-in corpus, with a list of names a split, ``{split}.txt``."""
+        return self.results / "images" / self.corpus(corpus)
+
+    def features(self, corpus: str, backbone: Backbone) -> Path:
+        """Image features of a corpus, ``{split}.npy`` each."""
+        return self.results / "features" / self.corpus(corpus) / backbone
 
     def run(self, table: str, system: str, seed: int) -> Path:
         """One system trained with one seed: ``training.json``, ``state/`` and what is made of them."""

@@ -8,14 +8,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
-from nmt.config import Decoding, Row, Strict, System, Table, Workflow, load_table
-from nmt.corpora import holding, test_sets
+from nmt.config import Decoding, Multimodal, Row, Shown, Strict, System, Table, Workflow, load_table
+from nmt.corpora import TRAINING, holding, test_sets
 from nmt.errors import ConfigError
 from nmt.files import read_json
 from nmt.layout import Layout, decoding_slug
 from nmt.strict import read_config, validate
 
 TABLES = Path("workflow/tables")
+DRAWN = {"scenes"}
+"""The corpora whose pictures are drawn."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,7 @@ class Plan:
         tables = {name: load_table(table_path(name)) for name in names}
         for name in {*checked.tables, *(target.removeprefix("table_") for target in targets)} & set(tables):
             check_tests(name, tables[name], checked)
+            check_images(name, tables[name], checked)
         return cls(checked, tables)
 
     @property
@@ -126,6 +129,43 @@ class Plan:
         published = [f"{self.layout.run(table, *run)}/tracked.json" for run in self.runs(table)]
         return [*pages, str(self.layout.figures(table)), *published]
 
+    def features(self, system: System, splits: Iterable[str], shown: Shown | None = None) -> list[str]:
+        """The arrays of image features of some splits: none for a system that looks at no pictures, or blank ones."""
+        if not looks(system, shown):
+            return []
+        assert isinstance(system.model, Multimodal)
+        images = self.settings.images.get(system.corpus)
+        ready = images and images.features
+        folder = ready or self.layout.features(system.corpus, system.model.backbone)
+        return [f"{folder}/{split}.npy" for split in splits]
+
+    def pictures(self, name: str, split: str) -> dict[str, Any]:
+        """What the features of a split are made of: ``folder`` and ``names``, and ``made``, what a change of is seen.
+
+        Args:
+            name: of the corpus, as paths have it.
+            split: which.
+        """
+        corpus = _choose("no pictures of", name, {self.layout.corpus(known): known for known in self._pictured})
+        if images := self.settings.images.get(corpus):
+            return {"folder": images.folder, "names": images.lists[split], "made": images.lists[split]}
+        folder = self.layout.pictures(corpus)
+        return {"folder": folder, "names": folder / f"{split}.txt", "made": folder}
+
+    @property
+    def _pictured(self) -> set[str]:
+        """The corpora that have pictures."""
+        return DRAWN | {name for name, images in self.settings.images.items() if images.folder}
+
+    def features_options(self, name: str) -> list[str]:
+        """Those options of ``nmt features`` that decide what is written."""
+        limit = [f"--limit={self.settings.limit}"] if self.settings.limit else []
+        corpus = name.removesuffix(f"-first{self.settings.limit}")
+        if (images := self.settings.images.get(corpus)) is None:
+            return limit
+        weights = [f"--weights={images.weights}"] if images.weights else []
+        return [*limit, *weights, f"--missing={images.missing}"]
+
     def own_files(self, folder: str) -> list[str]:
         """The user's files that raw text is made of; none for the corpora that come with nmt."""
         system = self.made_for(folder)
@@ -142,7 +182,7 @@ class Plan:
 
     def settings_for(self, tables: list[str]) -> str:
         """The settings that the closing stages read; another device, mirror or corpus re-makes nothing."""
-        unused: dict[str, Any] = {"device": "auto", "mirror": None, "corpora": {}}
+        unused: dict[str, Any] = {"device": "auto", "mirror": None, "corpora": {}, "images": {}}
         return dump(self.settings.model_copy(update={"tables": tables, **unused}))
 
     def closing_words(self, targets: Iterable[str]) -> str:
@@ -176,6 +216,28 @@ def check_tests(name: str, table: Table, settings: Workflow) -> None:
             there = test_sets(system.corpus, system.languages, settings.corpora.get(system.corpus))
             what = f"{table_path(name)}: row '{row.label}': {system.corpus} {system.languages} has no test set"
             _choose(what, test, dict.fromkeys(there))
+
+
+def looks(system: System, shown: Shown | None = None) -> bool:
+    """Whether a system is shown pictures that are not blank: in its training, or those that a decoding names."""
+    return isinstance(system.model, Multimodal) and (shown or system.model.images) != "blank"
+
+
+def check_images(name: str, table: Table, settings: Workflow) -> None:
+    """Refuse a row that looks at pictures which nobody has given, before anything is trained."""
+    for row in table.rows:
+        if row.system is None:
+            continue
+        system, test = table.systems[row.system], row.test or table.tests[0]
+        wanted = [(system, split) for split in TRAINING if looks(system)]
+        wanted += [(holding(system, test), test)] if looks(system, row.decoding.images) else []
+        for one, split in wanted:
+            images = settings.images.get(one.corpus)
+            if not (images.features or split in images.lists if images else one.corpus in DRAWN):
+                raise ConfigError(
+                    f"{table_path(name)}: row '{row.label}': expected pictures of {one.corpus}'s {split}, got none; "
+                    f"give them under images: {one.corpus}: in config.yaml (docs/images.md)"
+                )
 
 
 def table_path(table: str) -> Path:

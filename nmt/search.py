@@ -17,8 +17,8 @@ class Decoder(Protocol):
     def longest(self) -> int:
         """Most positions a sentence may take, BOS and EOS included."""
 
-    def start(self, source: Tensor) -> Any:
-        """Source ids (B, S), padded, to a state of B sentences with one row each."""
+    def start(self, source: Tensor, images: Tensor | None = None) -> Any:
+        """Source ids (B, S), padded, and features (B, R, C), to a state of B sentences with one row each."""
 
     def step(self, state: Any, last: Tensor) -> tuple[Tensor, Any]:
         """Last ids of the rows (R,) to log-probabilities (R, V) and the new state."""
@@ -41,9 +41,9 @@ class Ensemble:
         """The shortest of the members' limits."""
         return min(decoder.longest for decoder in self.decoders)
 
-    def start(self, source: Tensor) -> list[Any]:
+    def start(self, source: Tensor, images: Tensor | None = None) -> list[Any]:
         """A state a member."""
-        return [decoder.start(source) for decoder in self.decoders]
+        return [decoder.start(source, images) for decoder in self.decoders]
 
     def step(self, state: list[Any], last: Tensor) -> tuple[Tensor, list[Any]]:
         """Log of the mean probability (R, V), and the members' new states."""
@@ -70,7 +70,9 @@ class Hypothesis:
 
 
 @torch.inference_mode()
-def search(decoder: Decoder, source: Tensor, config: Decoding, ids: SpecialIds) -> list[list[Hypothesis]]:
+def search(
+    decoder: Decoder, source: Tensor, config: Decoding, ids: SpecialIds, images: Tensor | None = None
+) -> list[list[Hypothesis]]:
     """Translate a batch.
 
     Keeps, for each sentence, the ``beam`` best unfinished prefixes; a prefix extended by EOS while among the
@@ -83,19 +85,22 @@ def search(decoder: Decoder, source: Tensor, config: Decoding, ids: SpecialIds) 
         source: (B, S), padded.
         config: beam 1 is greedy.
         ids: the special ids.
+        images: features of the sentences' pictures (B, R, C), for multimodal models.
 
     Returns:
         For each sentence its ``nbest`` hypotheses, best first.
     """
-    return _Beams(decoder, source, config, ids).run()
+    return _Beams(decoder, source, config, ids, images).run()
 
 
 class _Beams:
     """The state of a search over B live sentences, k rows each; R = B * k."""
 
-    def __init__(self, decoder: Decoder, source: Tensor, config: Decoding, ids: SpecialIds) -> None:
+    def __init__(
+        self, decoder: Decoder, source: Tensor, config: Decoding, ids: SpecialIds, images: Tensor | None
+    ) -> None:
         self.decoder, self.config, self.ids = decoder, config, ids
-        self.state = decoder.start(source)
+        self.state = decoder.start(source, images)
         sentences, self.device = source.shape[0], source.device
         lengths = (source != ids.pad).sum(1) - 2  # without BOS and EOS
         limits = lengths * config.length_factor + config.length_extra

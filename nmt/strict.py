@@ -96,7 +96,8 @@ def _explain(model: type[BaseModel], problem: Any, text: str, where: str) -> str
     if problem["type"] == "union_tag_invalid":
         allowed = [tag.strip("<>' ") for tag in problem["ctx"]["expected_tags"].split(",")]
         got = problem["ctx"]["tag"].strip("<>")
-        return f"{place}: kind: expected {' or '.join(allowed)}, got '{got}'{_nearest(got, allowed)}"
+        expected = " or ".join(", ".join(allowed).rsplit(", ", 1))
+        return f"{place}: kind: expected {expected}, got '{got}'{_nearest(got, allowed)}"
     if problem["type"] == "string_pattern_mismatch":
         described = _description_at(model, tagged)
         return f"{place}: expected {described or problem['ctx']['pattern']}, {got}"

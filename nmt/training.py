@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -24,6 +25,7 @@ from nmt.config import ENDS, Model, Strict, Training, Transformer, amount, diges
 from nmt.data import Batch, Parallel
 from nmt.errors import ConfigError, DataError
 from nmt.files import read_json, read_lines, write_json, write_text
+from nmt.images import of_split, seen
 from nmt.models import build
 from nmt.models.loss import cross_entropy
 from nmt.subwords import SIDES
@@ -44,11 +46,30 @@ class Interrupted(Exception):
     """SIGTERM or SIGINT came; the training's state is saved."""
 
 
-def train(encoded: Path, run: Path, config: Experiment, seed: int, device: str, threads: int | None, name: str) -> None:
+def train(
+    encoded: Path,
+    run: Path,
+    config: Experiment,
+    seed: int,
+    device: str,
+    threads: int | None,
+    name: str,
+    images: Path | None = None,
+) -> None:
     """Train to the end, resuming whatever state ``run/state`` holds of the same training.
 
     Writes ``run/log.jsonl`` and then, last, ``run/training.json``. Randomness is a function of (seed, update), so an
     interrupted training ends with the same weights as an undisturbed one, bit for bit on a CPU with as many threads.
+
+    Args:
+        encoded: the corpus.
+        run: the folder of this training.
+        config: what to train.
+        seed: of all that is random.
+        device: as `nmt.runtime.prepare` takes it.
+        threads: of the CPU.
+        name: table/system.
+        images: for a multimodal model, the folder of ``train.npy`` and ``valid.npy``.
 
     Raises:
         ConfigError: no GPU where one was asked, a model that the vocabularies do not fit, an end already passed.
@@ -63,13 +84,13 @@ def train(encoded: Path, run: Path, config: Experiment, seed: int, device: str, 
         "seed": seed,
         "data": meta["splits"],
         "subwords": meta["subwords"],
-    }
+    } | seen(config.model, images)
     with _alone(run):
         same = identity(config, made_of)
         state = claim_state(run / "state", same, made_of["config"])
         for name_of_old in ("training.json", "log.jsonl"):  # of a training before this one
             (run / name_of_old).unlink(missing_ok=True)
-        trainer = Trainer(encoded, state, config, seed, chosen)
+        trainer = Trainer(encoded, state, config, seed, chosen, images)
         stopped = trainer.run()
         write_text(run / "log.jsonl", (state / "log.jsonl").read_text(encoding="utf-8"))
         facts = {
@@ -155,15 +176,24 @@ class Step:
 class Trainer:
     """One training: model, data, optimiser and progress."""
 
-    def __init__(self, encoded: Path, state: Path, config: Experiment, seed: int, device: torch.device) -> None:
+    def __init__(
+        self,
+        encoded: Path,
+        state: Path,
+        config: Experiment,
+        seed: int,
+        device: torch.device,
+        images: Path | None = None,
+    ) -> None:
         self.config, self.seed, self.device, self.state = config.training, seed, device, state
         meta = read_json(encoded / "meta.json")
         torch.manual_seed(seed)
         sizes = [meta["vocabulary"][side] for side in SIDES]
         self.model = build(config.model, sizes[0], sizes[1], meta["ids"]["pad"]).to(device)
         self.optimizer = optim.make(self.model, self.config.optimizer)
-        self.data = Parallel(encoded, "train", self.model.longest)
-        self.validation = Validation(encoded, device, self.model.longest, self.config.train_bleu)
+        pictures = partial(of_split, config.model, None, images)
+        self.data = Parallel(encoded, "train", self.model.longest, pictures)
+        self.validation = Validation(encoded, device, self.model.longest, self.config.train_bleu, pictures)
         self.checkpoints = Checkpoints(state / "checkpoints")
         self.progress = self.checkpoints.resume(self.model, self.optimizer)
         self.log = Log(state / "log.jsonl", self.progress)
@@ -270,7 +300,7 @@ class Trainer:
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.config.precision == "bf16"):
             expected = batch.target[:, 1:]
             real = expected != self.model.pad
-            hidden = self.model(batch.source, batch.target[:, :-1])[real].float()
+            hidden = self.model(batch.source, batch.target[:, :-1], batch.images)[real].float()
             weight = self.model.projection.weight
             loss, nll, correct = cross_entropy(hidden, weight, expected[real], self.config.label_smoothing)
         (loss / pieces).backward()  # type: ignore[no-untyped-call]

@@ -13,10 +13,11 @@ from torch import Tensor
 
 from nmt import runtime
 from nmt.checkpoint import load_weights, read_tensors
-from nmt.config import Cleaning, Decoding, Model, amount
+from nmt.config import Cleaning, Decoding, Model, Shown, amount
 from nmt.data import cut
 from nmt.errors import ConfigError, DataError
 from nmt.files import read_json, read_lines, sha256, write_json, write_text
+from nmt.images import Pictures, describe, none, of_split
 from nmt.models import build
 from nmt.search import Hypothesis, search
 from nmt.subwords import Vocabulary
@@ -82,13 +83,13 @@ class Translator:
         """Raw text to raw text: the best translation of each line, an empty one of an empty line."""
         return [translations[0].text for translations in self.nbest(lines, decoding or Decoding())]
 
-    def nbest(self, lines: Sequence[str], decoding: Decoding) -> list[list[Translation]]:
+    def nbest(self, lines: Sequence[str], decoding: Decoding, pictures: Pictures = none) -> list[list[Translation]]:
         """Raw text to raw text, with scores and pieces: clean, encode, search, decode, detokenise.
 
         Returns:
             As `translate_clean`, the texts detokenised.
         """
-        found = self.translate_clean([self.clean(line) for line in lines], decoding)
+        found = self.translate_clean([self.clean(line) for line in lines], decoding, pictures=pictures)
         return [[replace(best, text=self.detokenize(best.text)) for best in translations] for translations in found]
 
     def clean(self, line: str) -> str:
@@ -104,7 +105,11 @@ class Translator:
         return restore(text, self.languages[1], self.cleaning)
 
     def translate_clean(
-        self, lines: Sequence[str], decoding: Decoding, progress: Callable[[int], Any] = lambda _: None
+        self,
+        lines: Sequence[str],
+        decoding: Decoding,
+        progress: Callable[[int], Any] = lambda _: None,
+        pictures: Pictures = none,
     ) -> list[list[Translation]]:
         """Translate cleaned text.
 
@@ -112,6 +117,7 @@ class Translator:
             lines: cleaned sentences, tokenised as the model's training text was.
             decoding: how to search.
             progress: called with the number of sentences done since its last call.
+            pictures: of the lines, for a multimodal model; blank ones when not given.
 
         Returns:
             For each line, in input order, its n best translations; for an empty line one empty translation.
@@ -125,30 +131,56 @@ class Translator:
         results = [[Translation("", 0.0, [])] for _ in lines]
         for indices in self._batches(encoded, decoding.batch):
             batch = self._pad([encoded[i] for i in indices])
-            found = search(self.model, batch, decoding, self.source.ids)
+            shown = self._on_device(pictures(np.array(indices)))
+            found = search(self.model, batch, decoding, self.source.ids, shown)
             for i, hypotheses in zip(indices, found, strict=True):
                 results[i] = self._texts(hypotheses)
                 if decoding.replace_unknown:
-                    results[i] = [self._without_unknown(lines[i], translation) for translation in results[i]]
+                    seen = pictures(np.array([i]))
+                    results[i] = [self._without_unknown(lines[i], translation, seen) for translation in results[i]]
             progress(len(indices))
         return results
 
+    def pictures(self, images: Path | None, shown: Shown | None, count: int) -> Pictures:
+        """The pictures of some lines.
+
+        Args:
+            images: array of their features, a row a line.
+            shown: which of them each line gets; None for what the model was trained with.
+            count: of lines.
+
+        Raises:
+            ConfigError: a multimodal model, and no array.
+            DataError: the array has another shape than lines and model ask for.
+        """
+        return of_split(self.model.config, shown, images, "", np.arange(count), count)
+
+    def _on_device(self, images: Tensor | None) -> Tensor | None:
+        return None if images is None else images.to(self.device)
+
     @torch.inference_mode()
-    def attentions(self, line: str, translation: Translation) -> Attentions:
-        """Where the model looks at each piece of a cleaned line while it writes a translation of it."""
+    def attentions(self, line: str, translation: Translation, image: Tensor | None = None) -> Attentions:
+        """Where the model looks at each piece of a cleaned line while it writes a translation of it.
+
+        Args:
+            line: cleaned.
+            translation: of the line, by this model.
+            image: features of the line's picture (1, R, C), for a multimodal model.
+        """
         ids = self.source.ids
         source = [ids.bos, *self.source.encode([line])[0][: self.model.longest - 2], ids.eos]
         target = [ids.bos, *translation.ids, ids.eos]
-        inputs = (torch.tensor([row], device=self.device) for row in (source, target[:-1]))
-        weights = {part: found[0].float().cpu() for part, found in self.model.attentions(*inputs).items()}
+        fed, written = (torch.tensor([row], device=self.device) for row in (source, target[:-1]))
+        found = self.model.attentions(fed, written, self._on_device(image))
+        weights = {part: looked[0].float().cpu() for part, looked in found.items()}
         return Attentions(self.source.pieces(source), self.target.pieces(target), weights)
 
-    def _without_unknown(self, line: str, translation: Translation) -> Translation:
+    def _without_unknown(self, line: str, translation: Translation, image: Tensor | None) -> Translation:
         """The translation with each ``<unk>`` replaced by the source word that its step looked at most."""
         unknown = [t for t, i in enumerate(translation.ids) if i == self.target.ids.unk]
         if not unknown:
             return translation
-        if not (weights := self.attentions(line, translation).weights):
+        if not (weights := self.attentions(line, translation, image).weights):
             raise ConfigError("replace_unknown: true: expected a model with attention, got one without; set it false")
         source, written = line.split(), [self.target.decode([[i]])[0] for i in translation.ids]
         looked = weights["source"].mean((0, 1))[:, 1:-1]  # columns: the words of the line
@@ -177,11 +209,20 @@ class Translator:
         return [Translation(t, h.score, h.ids) for t, h in zip(texts, hypotheses, strict=True)]
 
 
-def decode_file(model: Path, source: Path, out: Path, decoding: Decoding, device: str, threads: int | None) -> None:
+def decode_file(
+    model: Path,
+    source: Path,
+    out: Path,
+    decoding: Decoding,
+    device: str,
+    threads: int | None,
+    images: Path | None = None,
+) -> None:
     """Translate a cleaned file, line by line; writes ``out`` and, beside it, ``decoding.json`` and ``alignments.json``.
 
     The latter is where the decoder's last layer looked (mean over heads) in sentences spread evenly over the file. With
-    ``nbest`` above 1 also ``nbest.tsv``: line number from 1, score, translation.
+    ``nbest`` above 1 also ``nbest.tsv``: line number from 1, score, translation. ``images`` is the array of the lines'
+    image features, for a multimodal model.
 
     Raises:
         ConfigError, DataError: see `Translator.load`; the source is missing or not UTF-8.
@@ -191,8 +232,9 @@ def decode_file(model: Path, source: Path, out: Path, decoding: Decoding, device
     translator = Translator.load(model, device, threads)
     lines = list(read_lines(source))
     started = time.perf_counter()
+    pictures = translator.pictures(images, decoding.images, len(lines))
     with tqdm(total=len(lines), unit="sentence", disable=None) as bar:
-        found = translator.translate_clean(lines, decoding, bar.update)
+        found = translator.translate_clean(lines, decoding, bar.update, pictures)
     seconds = time.perf_counter() - started
     if decoding.nbest > 1:
         best = (f"{n}\t{t.score:.6f}\t{t.text}\n" for n, ts in enumerate(found, 1) for t in ts)
@@ -202,19 +244,20 @@ def decode_file(model: Path, source: Path, out: Path, decoding: Decoding, device
         "hardware": runtime.hardware(translator.device), "code_version": runtime.code_version(),
         "versions": runtime.versions(), "source_sha256": sha256(source),
         "model_sha256": sha256(model / "weights.safetensors"),
+        **({"images": describe(images)} if images and pictures is not none else {}),
     }  # fmt: skip
     write_json(out.with_name("decoding.json"), making)
-    write_json(out.with_name("alignments.json"), _alignments(translator, lines, found))
+    write_json(out.with_name("alignments.json"), _alignments(translator, lines, found, pictures))
     write_text(out, "".join(f"{translations[0].text}\n" for translations in found))
 
 
 def _alignments(
-    translator: Translator, lines: Sequence[str], found: Sequence[Sequence[Translation]]
+    translator: Translator, lines: Sequence[str], found: Sequence[Sequence[Translation]], pictures: Pictures
 ) -> list[dict[str, Any]]:
     """Of some sentences: line number from 1, pieces of source and translation, and a row of weights a piece written."""
     aligned = []
     for i in [i * len(lines) // ALIGNED for i in range(ALIGNED)] if len(lines) > ALIGNED else range(len(lines)):
-        looked = translator.attentions(lines[i], found[i][0])
+        looked = translator.attentions(lines[i], found[i][0], pictures(np.array([i])))
         if "source" in looked.weights:
             weights = looked.weights["source"][-1].mean(0).tolist()
             rounded = [[round(weight, 4) for weight in row] for row in weights]

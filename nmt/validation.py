@@ -10,6 +10,7 @@ import torch
 from nmt.config import Decoding
 from nmt.data import Parallel
 from nmt.files import read_lines
+from nmt.images import OfSplit
 from nmt.models.base import TranslationModel
 from nmt.models.loss import cross_entropy
 from nmt.search import search
@@ -22,13 +23,22 @@ GREEDY = Decoding(beam=1)
 class Validation:
     """The validation set of an encoded corpus, and a sample of its training set."""
 
-    def __init__(self, encoded: Path, device: torch.device, longest: int, train_sample: int = 0) -> None:
+    def __init__(
+        self,
+        encoded: Path,
+        device: torch.device,
+        longest: int,
+        train_sample: int = 0,
+        pictures: OfSplit | None = None,
+    ) -> None:
         self._device = device
-        self._pairs = Parallel(encoded, "valid", longest)
+        self._pairs = Parallel(encoded, "valid", longest, pictures)
         self._vocabulary = Vocabulary(encoded / "target.model")
         lines = list(read_lines(encoded / "valid.references.txt"))
         self._references = [lines[i] for i in self._pairs.kept]
-        self._train = Parallel(encoded, "train", longest).spread(train_sample) if train_sample else None
+        self._train: Parallel | None = None
+        if train_sample:
+            self._train = Parallel(encoded, "train", longest, pictures).spread(train_sample)
 
     @torch.inference_mode()
     def loss(self, model: TranslationModel) -> tuple[float, float]:
@@ -39,7 +49,7 @@ class Validation:
             batch = self._pairs.batch(indices).to(self._device)
             expected = batch.target[:, 1:]
             real = expected != model.pad
-            hidden = model(batch.source, batch.target[:, :-1])[real]
+            hidden = model(batch.source, batch.target[:, :-1], batch.images)[real]
             _, nll, correct = cross_entropy(hidden, model.projection.weight, expected[real])
             sums += torch.tensor([float(nll), float(correct), batch.pieces])
         model.train()
@@ -62,8 +72,8 @@ class Validation:
         model.eval()
         found: dict[int, list[int]] = {}
         for indices in pairs.batches(BATCH):
-            source = pairs.source.pad(indices).to(self._device)
-            best = search(model, source, GREEDY, self._vocabulary.ids)
+            batch = pairs.batch(indices).to(self._device)
+            best = search(model, batch.source, GREEDY, self._vocabulary.ids, batch.images)
             found.update((int(i), hypotheses[0].ids) for i, hypotheses in zip(indices, best, strict=True))
         model.train()
         return self._vocabulary.decode([found[int(i)] for i in pairs.kept])

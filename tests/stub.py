@@ -21,6 +21,8 @@ def main(stage: str, *rest: str) -> None:
         "clean": lambda: [Path(rest[1], "train.en")],
         "subwords": lambda: [Path(rest[1], "source.model")],
         "encode": lambda: [Path(rest[2], "meta.json")],
+        "draw": lambda: [Path(rest[0], "train.txt")],
+        "features": lambda: [Path(rest[2]), Path(rest[2]).with_suffix(".json")],
         "average": lambda: [Path(rest[1], "weights.safetensors")],
         "decode": lambda: [Path(rest[2]), *(Path(rest[2]).with_name(f"{n}.json") for n in ("decoding", "alignments"))],
         "score": lambda: [Path(options["--out"], file) for file in SCORED],

@@ -221,7 +221,7 @@ def test_workers_change_no_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     files = {path.name: path.read_bytes() for path in (tmp_path / "one").iterdir()}
     assert files == {path.name: path.read_bytes() for path in (tmp_path / "many").iterdir()}
     assert json.loads(files["report.json"])["splits"]["train"]["dropped"]["duplicate"] > 0
-    assert set(files) == {"report.json", "train.en", "train.de", "valid.en", "valid.de"}
+    assert set(files) == {"report.json", "train.en", "train.de", "train.dropped.txt", "valid.en", "valid.de"}
 
 
 def test_reading_never_runs_far_ahead_of_writing() -> None:

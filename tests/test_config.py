@@ -8,6 +8,8 @@ import pytest
 from nmt.config import (
     Cleaning,
     Decoding,
+    Images,
+    Multimodal,
     Recurrent,
     Subwords,
     System,
@@ -109,6 +111,8 @@ def test_a_file_that_is_not_there_names_the_nearest(tmp_path: Path) -> None:
         (Workflow, {"tables": []}, "at least 1 item"),
         (Subwords, {"kind": "bbpe", "size": 259}, "needs size: 260 or more, .*got 259"),
         (Transformer, {"width": 15, "heads": 3, "positions": "learned", "context": "gru"}, "needs an even width"),
+        (Multimodal, {"kind": "multimodal", "fusion": "gate"}, "fusion: expected queries, concatenation or gated"),
+        (Images, {"folder": "a", "features": "b"}, "expected either folder, with lists, or features"),
         (Cleaning, {"characters": "latn"}, "expected any or latin"),
     ],
 )  # fmt: skip
@@ -154,10 +158,11 @@ def test_defaults_are_part_of_what_paths_and_states_leave_out() -> None:
     """
     defaults = {
         "Cleaning": "4eb3d697", "Subwords": "383dd5a4", "Transformer": "41a85bb7",
-        "Recurrent": "a41f0665", "Training": "7d636462", "Decoding": "ae20affa",
+        "Recurrent": "a41f0665", "Training": "7d636462", "Multimodal": "ff46beb9", "Decoding": "91db852f",
     }  # fmt: skip
     models = [
-        Cleaning(), Subwords(), Transformer(), Recurrent(kind="recurrent"), Training(epochs=1), Decoding()
+        Cleaning(), Subwords(), Transformer(), Recurrent(kind="recurrent"), Training(epochs=1), Decoding(),
+        Multimodal(kind="multimodal"),
     ]  # fmt: skip
     assert {type(m).__name__: digest(m.model_dump(mode="json")) for m in models} == defaults
     assert Cleaning().slug("clean") == Cleaning(lowercase=True).slug("clean") != Cleaning(lowercase=False).slug("clean")
@@ -166,7 +171,7 @@ def test_defaults_are_part_of_what_paths_and_states_leave_out() -> None:
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        ("{kind: recurent}", r"model: kind: expected transformer or recurrent, got 'recurent'; did you mean"),
+        ("{kind: recurent}", r"kind: expected transformer, recurrent or multimodal, got 'recurent'; did you mean"),
         ("{kind: recurrent, widht: 8}", r"model.widht: unknown key; did you mean 'width'\?; allowed here: kind, cell"),
         ("{kind: recurrent, attention: {kind: local}}", r"attention.kind: expected none, global, local-p or local-m"),
         ("{kind: recurrent, bidirectional: true, attention: {score: dot}}", "one width, got bidirectional"),

@@ -79,6 +79,22 @@ def test_scenes_from_nothing_to_a_translating_model(tmp_path: Path) -> None:
     assert len(translated.stdout.splitlines()) == 2
 
 
+def test_scenes_with_their_pictures(tmp_path: Path) -> None:
+    model = {"kind": "multimodal", "backbone": "efficientnet-lite0", "layers": 1, "width": 32, "ffn": 64, "heads": 2}
+    shown = [{"beam": 1, **SHORT, "images": images} for images in ("right", "swapped")]
+    table = {
+        "caption": "A trial", "tests": ["test_ambiguous"], "figures": [],
+        "systems": {"seeing": {**SYSTEM, "model": model}},
+        "rows": [{"label": decoding["images"], "system": "seeing", "decoding": decoding} for decoding in shown],
+    }  # fmt: skip
+    results = run(Project(tmp_path, {"trial": table}, limit=40, tracking={"live": False}))
+    for folder in results.glob("runs/trial/seeing/seed1/best/test_ambiguous/greedy-*"):
+        assert json.loads((folder / "scores.json").read_text())["tokenised"]["words"]["score"] <= 100
+        made = json.loads((folder / "decoding.json").read_text())["images"]
+        assert made["backbone"] == "efficientnet-lite0"
+    assert "ambiguous words right (%), ours" in (results / "tables" / "trial.md").read_text()
+
+
 @pytest.mark.skipif("NMT_MIRROR" not in os.environ, reason="NMT_MIRROR (a folder with Multi30K) is not set")
 def test_multi30k_cut_to_a_few_hundred_pairs(tmp_path: Path) -> None:
     system = {**SYSTEM, "corpus": "multi30k", "cleaning": {"characters": "latin"}, "subwords": {"size": 500}}

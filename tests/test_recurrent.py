@@ -284,7 +284,7 @@ def test_an_unknown_word_becomes_the_source_word_looked_at(
     def found(*_: object) -> list[list[Hypothesis]]:
         return [[Hypothesis([unk, a, unk], 0.0, 0.0)]]
 
-    def looked(source: Tensor, target: Tensor) -> dict[str, Tensor]:
+    def looked(source: Tensor, target: Tensor, images: Tensor | None = None) -> dict[str, Tensor]:
         assert source.shape == (1, 6) and target.tolist() == [[translator.target.ids.bos, unk, a, unk]]
         return {"source": torch.eye(6)[[3, 0, 1, 5]][None, None, None]}  # BOS zap b wow c EOS
 

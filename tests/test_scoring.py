@@ -7,12 +7,13 @@ from pathlib import Path
 import fakes
 import pytest
 
-from nmt.config import Table
+from nmt.config import Cleaning, Table
 from nmt.errors import DataError
 from nmt.files import read_json, sha256, write_json
 from nmt.layout import Layout
 from nmt.scoring.score import ENDINGS, Protocol, metrics, score, score_lines
 from nmt.scoring.significance import compare
+from nmt.scoring.words import accuracy
 
 HYPOTHESES = ["ein hund rennt über das gras .", "zwei männer sitzen auf einer bank ."]
 REFERENCES = ["ein hund läuft über das gras .", "zwei männer sitzen auf der bank ."]
@@ -176,3 +177,15 @@ def test_recipes_that_clean_references_differently(folders: list[Path], tmp_path
     write_json(other / "scores.json", scores)
     with pytest.raises(DataError, match=r"same references.*one test set"):
         compare(folders[0], other)
+
+
+def test_ambiguous_words_are_right_where_the_right_one_alone_is_written(tmp_path: Path) -> None:
+    rows = [("bat", "Schläger", "Fledermaus"), ("kite", "Milane", "Drachen"), ("nut", "Nuss", "Schraubenmutter")]
+    (tmp_path / "words.tsv").write_text("".join("\t".join(row) + "\n" for row in rows * 2))
+    right = ["ein schläger .", "zwei milane .", "die nussschale ."]  # a part of a word is none
+    wrong = ["eine fledermaus .", "milane und drachen .", "eine schraubenmutter ."]
+    found = accuracy([*right, *wrong], tmp_path / "words.tsv", "de", Cleaning())
+    assert (round(found["score"], 3), round(found["wrong"], 3)) == (33.333, 33.333)
+    assert 0 <= found["low"] <= found["score"] <= found["high"] <= 100
+    with pytest.raises(DataError, match=r"words\.tsv: expected 3 rows of three words, got 6 rows"):
+        accuracy(right, tmp_path / "words.tsv", "de", Cleaning())

@@ -113,7 +113,7 @@ class Endless:
 
     longest: int = 8
 
-    def start(self, source: Tensor) -> Tensor:
+    def start(self, source: Tensor, images: Tensor | None = None) -> Tensor:
         return source
 
     def step(self, state: Tensor, last: Tensor) -> tuple[Tensor, Tensor]:

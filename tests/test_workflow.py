@@ -84,6 +84,60 @@ def test_systems_share_their_data_and_rows_their_training(project: Project) -> N
     assert jobs(done.stdout) == {**data, "train": 2, **rows, "track": 2, "report": 1, "all": 1}
 
 
+SEEING = {**SYSTEM, "model": {"kind": "multimodal", "backbone": "efficientnet-lite0"}}
+PICTURED: dict[str, Any] = {
+    "caption": "A system that sees pictures, and one that does not",
+    "tests": ["test"],
+    "systems": {
+        "text": SYSTEM,
+        "seeing": SEEING,
+        "blind": {**SEEING, "model": {"kind": "multimodal", "images": "blank"}},
+    },
+    "rows": [
+        {"label": "text", "system": "text"},
+        {"label": "seeing", "system": "seeing"},
+        {"label": "seeing others", "system": "seeing", "decoding": {"images": "random"}},
+        {"label": "blind", "system": "blind"},
+    ],
+}
+
+
+def test_pictures_are_drawn_and_seen_where_systems_look_at_them(tmp_path: Path) -> None:
+    project = stubbed(tmp_path)
+    project.write("workflow/tables/one.yaml", PICTURED)
+    done = project.snakemake()
+    assert done.returncode == 0, done.stdout
+    assert {rule: jobs(done.stdout)[rule] for rule in ("draw", "features", "train")} == {
+        "draw": 1,
+        "features": 3,
+        "train": 3,
+    }
+    folder = "results/features/scenes/efficientnet-lite0"
+    assert f"--images {folder}  " in done.stdout and f"--images {folder}/test.npy" in done.stdout
+    assert done.stdout.count("--images") == 3  # one training, two translations
+
+
+def test_pictures_and_features_of_the_users_own(tmp_path: Path) -> None:
+    project = stubbed(tmp_path)
+    for name in ("train", "valid", "test"):
+        (tmp_path / f"{name}.txt").write_text("1.jpg\n")
+    project.write("workflow/tables/one.yaml", PICTURED)
+    images: dict[str, Any] = {"folder": "photos", "lists": {name: f"{name}.txt" for name in ("train", "valid", "test")}}
+    project.write("config.yaml", {"tables": ["one"], "images": {"scenes": {**images, "missing": "blank"}}})
+    said = project.snakemake("--dry-run").stdout
+    assert jobs(said)["features"] == 3 and "draw" not in jobs(said) and "nmt features photos valid.txt" in said
+    assert "--missing=blank" in said
+    for name in ("train", "valid", "test"):
+        (tmp_path / f"{name}.npy").write_text("")
+    project.write("config.yaml", {"tables": ["one"], "images": {"scenes": {"features": "."}}})
+    said = project.snakemake("--dry-run").stdout
+    assert "features" not in jobs(said) and "--images test.npy" in said
+    del images["lists"]["test"]
+    project.write("config.yaml", {"tables": ["one"], "images": {"scenes": images}})
+    message = "row 'seeing': expected pictures of scenes's test, got none; give them under images: scenes:"
+    assert message in project.snakemake("--dry-run").stdout
+
+
 def test_seeds_and_limit_from_the_command_line(project: Project) -> None:
     done = project.snakemake("--dry-run", "--config", "seeds=[1, 2, 3]", "limit=5", "results=elsewhere")
     assert jobs(done.stdout)["train"] == 6

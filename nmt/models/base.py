@@ -5,13 +5,17 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from nmt.config import Recurrent, Transformer
+from nmt.config import Multimodal, Recurrent, Transformer
 
 
 class TranslationModel(nn.Module, ABC):
-    """An encoder-decoder; the decoder interface of search is `start`, `step`, `reorder` and `keep`."""
+    """An encoder-decoder; the decoder interface of search is `start`, `step`, `reorder` and `keep`.
 
-    config: Transformer | Recurrent
+    Features of the sentences' pictures (B, R, C) are for multimodal models, to which None is a blank picture; others do
+    not look at them.
+    """
+
+    config: Transformer | Multimodal | Recurrent
     pad: int
     projection: nn.Linear  # decoder outputs to scores of the target vocabulary
 
@@ -21,16 +25,17 @@ class TranslationModel(nn.Module, ABC):
         return self.config.max_positions
 
     @abstractmethod
-    def forward(self, source: Tensor, target: Tensor) -> Tensor:
+    def forward(self, source: Tensor, target: Tensor, images: Tensor | None = None) -> Tensor:
         """Teacher forcing: source ids (B, S), target ids from BOS on (B, T); gives decoder outputs (B, T, D)."""
 
     @abstractmethod
-    def attentions(self, source: Tensor, target: Tensor) -> dict[str, Tensor]:
+    def attentions(self, source: Tensor, target: Tensor, images: Tensor | None = None) -> dict[str, Tensor]:
         """Where each position looked under teacher forcing, by sub-layer.
 
         Args:
             source: ids (B, S).
             target: ids from BOS on (B, T).
+            images: features (B, R, C).
 
         Returns:
             ``source`` (B, L, H, T, S): the decoder over the source; a Transformer also ``encoder`` (B, L, H, S, S) and
@@ -38,7 +43,7 @@ class TranslationModel(nn.Module, ABC):
         """
 
     @abstractmethod
-    def start(self, source: Tensor) -> Any:
+    def start(self, source: Tensor, images: Tensor | None = None) -> Any:
         """Encode source ids (B, S) for search; B sentences, one row each."""
 
     @abstractmethod

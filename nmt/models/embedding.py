@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from nmt.config import Transformer
+from nmt.config import TransformerBase
 from nmt.models.dropout import Dropout
 
 
@@ -55,7 +55,7 @@ class PositionalEmbedding(Embedding):
 
     positions: Tensor
 
-    def __init__(self, vocabulary: int, config: Transformer, pad: int) -> None:
+    def __init__(self, vocabulary: int, config: TransformerBase, pad: int) -> None:
         scale = math.sqrt(config.width) if config.scale_embeddings else 1.0
         super().__init__(vocabulary, config.width, pad, scale, config.dropout.embedding)
         if config.positions == "learned":
@@ -75,7 +75,7 @@ class Context(nn.Module):
     not read ahead.
     """
 
-    def __init__(self, config: Transformer) -> None:
+    def __init__(self, config: TransformerBase) -> None:
         super().__init__()
         self.layer = nn.GRU(config.width, config.width // 2, batch_first=True, bidirectional=True)
         self.dropout = Dropout(config.dropout.embedding)

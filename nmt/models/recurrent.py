@@ -121,8 +121,8 @@ class Recurrent(TranslationModel):
         else:
             self.projection.weight = self.target_embedding.pieces.weight
 
-    def start(self, source: Tensor) -> State:
-        """Encode source ids (B, S); B sentences, one row each."""
+    def start(self, source: Tensor, images: Tensor | None = None) -> State:
+        """See `TranslationModel.start`."""
         real = source != self.pad
         memory, states = self.encoder(self.source_embedding(source), None, real.sum(1).cpu())
         keys = memory if self.config.attention.kind == "none" else self.alignment.keys(memory)
@@ -137,7 +137,7 @@ class Recurrent(TranslationModel):
         bridge = iter(self.bridge)
         return [tuple(torch.tanh(next(bridge)(part)) for part in cells) for cells in layers]
 
-    def forward(self, source: Tensor, target: Tensor) -> Tensor:
+    def forward(self, source: Tensor, target: Tensor, images: Tensor | None = None) -> Tensor:
         """Source ids (B, S), target ids from BOS on (B, T); gives decoder outputs (B, T, D).
 
         In training each position after the first is, with probability 1 - teacher_forcing, fed the word that the model
@@ -145,7 +145,7 @@ class Recurrent(TranslationModel):
         """
         return self.dropout(self._decode(source, target)[0])
 
-    def attentions(self, source: Tensor, target: Tensor) -> dict[str, Tensor]:
+    def attentions(self, source: Tensor, target: Tensor, images: Tensor | None = None) -> dict[str, Tensor]:
         """See `TranslationModel.attentions`."""
         _, weights = self._decode(source, target)
         return {} if weights is None else {"source": weights[:, None, None]}

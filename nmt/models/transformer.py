@@ -9,7 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from nmt.config import Transformer as Config
+from nmt.config import Multimodal as MultimodalConfig
+from nmt.config import Transformer as TextConfig
+from nmt.config import TransformerBase as Config
 from nmt.models.attention import Attention, KeysValues, watch
 from nmt.models.base import TranslationModel
 from nmt.models.dropout import Dropout
@@ -123,9 +125,11 @@ class State:
 class Transformer(TranslationModel):
     """Encoder, decoder, output projection."""
 
-    config: Config
+    config: TextConfig | MultimodalConfig
 
-    def __init__(self, config: Config, source_vocabulary: int, target_vocabulary: int, pad: int) -> None:
+    def __init__(
+        self, config: TextConfig | MultimodalConfig, source_vocabulary: int, target_vocabulary: int, pad: int
+    ) -> None:
         super().__init__()
         self.config, self.pad = config, pad
         self.source_embedding = PositionalEmbedding(source_vocabulary, config, pad)
@@ -145,19 +149,28 @@ class Transformer(TranslationModel):
         else:
             self.projection.weight = self.target_embedding.pieces.weight
 
-    def encode(self, source: Tensor) -> tuple[Tensor, Tensor]:
-        """Ids (B, S), padded, to encodings (B, S, D) and the additive mask of the padding (B, 1, 1, S)."""
+    def embed(self, source: Tensor) -> tuple[Tensor, Tensor]:
+        """Ids (B, S), padded, to embeddings (B, S, D) and the additive mask of the padding (B, 1, 1, S)."""
         x = self.source_embedding(source)
         if self.context:
             x = self.context(x, source != self.pad)
         mask = torch.zeros_like(source, dtype=x.dtype).masked_fill_(source == self.pad, -torch.inf)[:, None, None]
+        return x, mask
+
+    def encode_rows(self, x: Tensor, mask: Tensor) -> Tensor:
+        """The encoder's layers; rows (B, S, D) and what may be looked at (B, 1, 1, S) to encodings (B, S, D)."""
         for layer in self.encoder:
             x = layer(x, mask)
-        return self.encoder_norm(x), mask
+        return self.encoder_norm(x)
 
-    def forward(self, source: Tensor, target: Tensor) -> Tensor:
-        """Teacher forcing: source ids (B, S), target ids from BOS on (B, T); gives decoder outputs (B, T, D)."""
-        memory, source_mask = self.encode(source)
+    def encode(self, source: Tensor, images: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Ids (B, S), padded, to encodings (B, S, D) and the additive mask of the padding (B, 1, 1, S)."""
+        x, mask = self.embed(source)
+        return self.encode_rows(x, mask), mask
+
+    def forward(self, source: Tensor, target: Tensor, images: Tensor | None = None) -> Tensor:
+        """See `TranslationModel.forward`."""
+        memory, source_mask = self.encode(source, images)
         x = self.target_embedding(target)
         length = target.shape[1]
         causal = x.new_zeros(length, length).masked_fill_(~causal_mask(length).to(x.device), -torch.inf)
@@ -165,7 +178,7 @@ class Transformer(TranslationModel):
             x, _ = layer(x, causal, None, layer.source_attention.keys_values(memory), source_mask)
         return self.decoder_norm(x)
 
-    def attentions(self, source: Tensor, target: Tensor) -> dict[str, Tensor]:
+    def attentions(self, source: Tensor, target: Tensor, images: Tensor | None = None) -> dict[str, Tensor]:
         """See `TranslationModel.attentions`."""
         parts = {
             "encoder": [layer.attention for layer in self.encoder],
@@ -174,12 +187,12 @@ class Transformer(TranslationModel):
         }
         with ExitStack() as stack:
             seen = {part: [stack.enter_context(watch(layer)) for layer in layers] for part, layers in parts.items()}
-            self(source, target)
+            self(source, target, images)
         return {part: torch.stack([weights for (weights,) in layers], 1) for part, layers in seen.items()}
 
-    def start(self, source: Tensor) -> State:
-        """Encode source ids (B, S) for search; B sentences, one row each."""
-        memory, mask = self.encode(source)
+    def start(self, source: Tensor, images: Tensor | None = None) -> State:
+        """See `TranslationModel.start`."""
+        memory, mask = self.encode(source, images)
         keys_values = [layer.source_attention.keys_values(memory) for layer in self.decoder]
         return State(0, [None] * len(self.decoder), keys_values, mask)
 

@@ -5,7 +5,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Json = dict[str, Any]
-NAMES = {"bleu": "BLEU", "ter": "TER", "chrf": "chrF", "meteor": "METEOR", "exact": "exact match"}
+NAMES = {
+    "bleu": "BLEU", "ter": "TER", "chrf": "chrF", "meteor": "METEOR", "exact": "exact match",
+    "words": "ambiguous words right (%)",
+}  # fmt: skip
 NONE = "–"
 
 
@@ -37,7 +40,9 @@ def grids(data: Json) -> list[Grid]:
 def _scores(data: Json) -> Grid:
     """Published beside ours."""
     rows = data["rows"]
+    ambiguous = any("words" in row.get("scores", {}).get("tokenised", {}) for row in rows)
     metrics = ("bleu", "ter", "chrf", "meteor", *(["exact"] if data.get("exact") else []))
+    metrics += ("words",) if ambiguous else ()
     published = [m for m in metrics if any(m in row["published"] for row in rows)]
     said = telling(rows)
     header = ["system", *map(_heading, said)]
@@ -94,6 +99,11 @@ def _about(data: Json) -> list[str]:
         said.append(
             f"Synthetic corpus{where}: generated sentences, far easier than real text; compare with no published "
             "figure."
+        )
+    if any("words" in row.get("scores", {}).get("tokenised", {}) for row in trained):
+        said.append(
+            "Ambiguous words: share of sentences whose ambiguous word is translated in the sense of the picture; of a "
+            "test set that has each sentence in both senses, who does not look at the picture gets about half right."
         )
     if data["limit"]:
         said.append(f"A trial: every split was cut to its first {data['limit']} lines, so these scores mean nothing.")

@@ -126,6 +126,8 @@ class _Gather:
         made = [scores["provenance"] for scores in each]
         known = METRICS + (("exact",) if self.exact else ())
         results = {p: {m: _statistic([scores[p][m] for scores in each]) for m in known} for p in PROTOCOLS}
+        if "words" in each[0]["tokenised"]:
+            results["tokenised"]["words"] = _statistic([scores["tokenised"]["words"] for scores in each])
         differences = {
             metric: results["tokenised"][metric]["mean"] - figure
             for metric, figure in head["published"].items()

@@ -4,8 +4,18 @@ It needs no download, and it is synthetic: scores on it say that the pipeline wo
 Some English words have two senses that only the picture tells apart.
 """
 
-from nmt.scenes.corpus import ambiguous_words, scenes, sentence, splits, write_corpus
+from nmt.scenes.corpus import ambiguous_words, scenes, sentence, splits, write_corpus, write_pictures
 from nmt.scenes.drawing import draw
 from nmt.scenes.scene import Scene, Thing
 
-__all__ = ["Scene", "Thing", "ambiguous_words", "draw", "scenes", "sentence", "splits", "write_corpus"]
+__all__ = [
+    "Scene",
+    "Thing",
+    "ambiguous_words",
+    "draw",
+    "scenes",
+    "sentence",
+    "splits",
+    "write_corpus",
+    "write_pictures",
+]

@@ -6,8 +6,9 @@ from functools import cache
 from itertools import islice
 from pathlib import Path
 
-from nmt.files import write_text
+from nmt.files import atomic_directory, write_text
 from nmt.scenes import english, french, german
+from nmt.scenes.drawing import draw
 from nmt.scenes.grammar import sample
 from nmt.scenes.scene import Scene
 
@@ -78,6 +79,24 @@ def write_corpus(folder: Path, languages: str, limit: int | None = None) -> None
     if source == "en":
         words = ("\t".join(ambiguous_words(scene, target)) for scene in chosen["test_ambiguous"])
         _write_lines(folder / "test_ambiguous.words.tsv", words)
+
+
+def write_pictures(folder: Path, limit: int | None = None) -> None:
+    """Draw the scenes of each split: ``{split}/00001.png`` and so on, named line by line in ``{split}.txt``.
+
+    Args:
+        folder: where to write, whole or not at all.
+        limit: draw only the first so many of each split.
+    """
+    from tqdm import tqdm
+
+    with atomic_directory(folder) as part:
+        for split, found in splits().items():
+            (part / split).mkdir()
+            names = [f"{split}/{number:05}.png" for number, _ in enumerate(found[:limit], 1)]
+            for name, scene in zip(tqdm(names, split, unit="picture", disable=None), found, strict=False):
+                draw(scene).save(part / name, compress_level=1)
+            _write_lines(part / f"{split}.txt", iter(names))
 
 
 def ambiguous_words(scene: Scene, language: str) -> tuple[str, str, str]:

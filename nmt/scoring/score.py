@@ -16,6 +16,7 @@ from nmt.config import Cleaning
 from nmt.corpora import misaligned
 from nmt.errors import DataError
 from nmt.files import read_json, read_lines, sha256, write_json, write_text
+from nmt.scoring.words import accuracy
 from nmt.text.clean import restore
 from nmt.text.transliterate import scheme
 
@@ -42,6 +43,8 @@ def score(
 ) -> None:
     """Score a translated test set; writes the texts that were compared and, last, ``scores.json``.
 
+    Where the raw corpus has ``{test}.words.tsv``, its ambiguous words are scored too (`nmt.scoring.words`).
+
     Args:
         hypotheses: the model's output, tokenised as its training text was; ``decoding.json`` lies beside it.
         clean: folder of the cleaned corpus, for tokenised references.
@@ -64,6 +67,8 @@ def score(
         write_text(out / name, "".join(f"{line}\n" for line in lines))
     case = recipe["lowercase"], case_tells(recipe, target)
     results = {protocol: _score_texts(texts, protocol, *case) for protocol in ENDINGS}
+    if (ambiguous := raw / f"{test}.words.tsv").is_file():
+        results["tokenised"]["words"] = accuracy(texts["hypotheses.tok"], ambiguous, target, Cleaning(**recipe))
     making = {
         "sentences": len(texts["sources.txt"]), "test": test, "languages": f"{source}-{target}",
         "references_sha256": {p: sha256(references[ending]) for p, ending in ENDINGS.items()},

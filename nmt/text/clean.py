@@ -21,7 +21,7 @@ from typing import Any
 from nmt.config import Cleaning
 from nmt.corpora import misaligned
 from nmt.errors import DataError
-from nmt.files import atomic_directory, read_json, read_lines, write_json
+from nmt.files import DROPPED, atomic_directory, read_json, read_lines, write_json
 from nmt.text.steps import devanagari, hyphens, ranges, symbols
 from nmt.text.tokenize import detokenize, normalize_punctuation, tokenize
 from nmt.text.transliterate import scheme, to_devanagari, to_latin
@@ -33,7 +33,7 @@ RULES = {"empty": "a side is empty", "long": "max_words", "ratio": "max_ratio", 
 """Why training pairs are dropped, in the order tried, and the recipe's key behind it."""
 
 Pair = tuple[str, str]
-Cleaned = tuple[list[Pair], Counter[str]]
+Cleaned = tuple[list[Pair | None], Counter[str]]  # None: a pair that was dropped
 Map = Callable[[Callable[[list[Pair]], Cleaned], Iterable[list[Pair]]], Iterable[Cleaned]]
 
 
@@ -127,8 +127,9 @@ def restore(text: str, language: str, recipe: Cleaning) -> str:
 def clean(raw: Path, out: Path, recipe: Cleaning, languages: str, jobs: int = 1) -> None:
     """Clean a raw folder into another, whole or not at all, with ``report.json`` of what was dropped and why.
 
-    Only training pairs are dropped; lines of the other splits stay aligned with their raw text. Memory does
-    not grow with the corpus, but where duplicates are dropped: by a 16-byte digest a kept pair.
+    Only training pairs are dropped, and the numbers of their raw lines, from 1, written to ``train.dropped.txt``; lines
+    of the other splits stay aligned with their raw text. Memory does not grow with the corpus, but where pairs are
+    dropped: by a number each, and for duplicates by a 16-byte digest a kept pair.
 
     Args:
         raw: folder with ``corpus.json`` and ``{split}.{language}`` files.
@@ -161,34 +162,42 @@ def _clean_split(split: str, raw: Path, out: Path, recipe: Cleaning, languages: 
     work = partial(_clean_chunk, recipe, languages, split == "train")
     counts: Counter[str] = Counter()
     unique = _unique(counts) if recipe.deduplicate and split == "train" else None
+    dropped: list[int] = []
     with (
         (out / names[0]).open("w", encoding="utf-8") as source,
         (out / names[1]).open("w", encoding="utf-8") as target,
     ):
         for pairs, found in run(work, _chunks(_pairs(raw / names[0], raw / names[1]))):
             counts.update(found)
-            for pair in filter(unique, pairs) if unique else pairs:
+            for number, pair in enumerate(pairs, counts["read"] - len(pairs) + 1):
+                if pair is None or (unique and not unique(pair)):
+                    dropped.append(number)
+                    continue
                 source.write(pair[0] + "\n")
                 target.write(pair[1] + "\n")
                 counts.update(kept=1, source_words=len(pair[0].split()), target_words=len(pair[1].split()))
+    if split == "train":
+        (out / DROPPED).write_text("".join(f"{line}\n" for line in dropped), encoding="utf-8")
     return _report(counts, languages)
 
 
 def _clean_chunk(recipe: Cleaning, languages: str, training: bool, chunk: list[Pair]) -> Cleaned:
-    """What one worker does: the pairs kept, and counts by reason."""
+    """What one worker does: each pair cleaned, or None where it is dropped, and counts by reason."""
     source_cleaner, target_cleaner = (Cleaner(recipe, language) for language in languages.split("-"))
     source_cleaner.prepare(pair[0] for pair in chunk)
     target_cleaner.prepare(pair[1] for pair in chunk)
-    kept, counts = [], Counter(read=len(chunk))
+    cleaned: list[Pair | None] = []
+    counts = Counter(read=len(chunk))
     for pair in chunk:
         source, removed = source_cleaner.counted(pair[0])
         target, also_removed = target_cleaner.counted(pair[1])
         counts["characters_removed"] += removed + also_removed
         if training and (fault := _fault(source, target, recipe)):
             counts[fault] += 1
+            cleaned.append(None)
         else:
-            kept.append((source, target))
-    return kept, counts
+            cleaned.append((source, target))
+    return cleaned, counts
 
 
 def _fault(source: str, target: str, recipe: Cleaning) -> str | None:

@@ -47,6 +47,8 @@ wildcard_constraints:
     table=r"[\w.-]+",
     system=r"[\w.-]+",
     seed=r"\d+",
+    backbone=r"[a-z0-9-]+",
+    split=r"[\w.-]+",
     selection=r"last|best|(epoch|update|average|average-best)-\d+",
     test=r"[\w.-]+",
     decoding=r"[a-z]+\d*-[0-9a-f]{8}",

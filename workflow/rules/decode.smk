@@ -5,6 +5,7 @@ rule decode:
     input:
         model="<results>/runs/{table}/{system}/seed{seed}/{selection}/model",
         clean=lambda w: LAYOUT.clean(tested(w)),
+        features=lambda w: PLAN.features(tested(w), [w.test], PLAN.decoding(w.decoding).images),
     output:
         hypotheses="<results>/runs/{table}/{system}/seed{seed}/{selection}/{test}/{decoding}/hypotheses.txt",
         decoding="<results>/runs/{table}/{system}/seed{seed}/{selection}/{test}/{decoding}/decoding.json",
@@ -21,6 +22,8 @@ rule decode:
     params:
         config=lambda w: dump(PLAN.decoding(w.decoding)),
         source=lambda w: system_of(w).source,
+        images=lambda w, input: f"--images {input.features[0]}" if input.features else "",
     shell:
         "nmt decode {input.model} {input.clean}/{wildcards.test}.{params.source} {output.hypotheses} "
-        "--config {params.config:q} --device {resources.device} --threads {threads} > {log} 2>&1"
+        "--config {params.config:q} --device {resources.device} --threads {threads} {params.images} "
+        "> {log} 2>&1"

@@ -5,6 +5,7 @@
 rule train:
     input:
         encoded=lambda w: LAYOUT.encoded(system_of(w)),
+        features=lambda w: PLAN.features(system_of(w), ["train", "valid"]),
     output:
         training="<results>/runs/{table}/{system}/seed{seed}/training.json",
         curves="<results>/runs/{table}/{system}/seed{seed}/log.jsonl",
@@ -21,8 +22,10 @@ rule train:
     params:
         run=lambda w, output: Path(output.training).parent,
         config=lambda w: experiment(system_of(w)),
+        images=lambda w, input: f"--images {Path(input.features[0]).parent}" if input.features else "",
     # Progress goes to the terminal too; `tee -i` outlives Ctrl-C, so that the last words are not lost.
     shell:
         "nmt train {input.encoded} {params.run} --config {params.config:q} --seed {wildcards.seed} "
         "--name {wildcards.table}/{wildcards.system} --device {resources.device} --threads {threads} "
+        "{params.images} "
         f"{FOLLOW} 2>&1 | tee -i {{log}}"
