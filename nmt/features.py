@@ -66,7 +66,7 @@ def extract(
         DataError: faulty pictures, all in one message; no list, an empty one, or weights that do not fit.
     """
     chosen = runtime.prepare(device, threads)
-    paths = [folder / name for name in list(read_lines(names))[:limit] if name]
+    paths = [folder / name for name in list(read_lines(names))[:limit]]
     if not paths:
         raise DataError(f"{names}: expected names of pictures, one a line, got none")
     if missing == "refuse":

@@ -20,6 +20,7 @@ from nmt.images import choose, none, of_split
 from nmt.models import build
 from nmt.models.multimodal import ImageQueries
 from nmt.models.multimodal import Multimodal as Model
+from nmt.serve.models import Served
 from nmt.subwords import learn
 from nmt.translate import Translator
 
@@ -288,3 +289,10 @@ def test_attention_over_a_picture_needs_one_and_a_model_that_sees(trained: Path,
     assert code == 1 and "--image: expected a multimodal model that looks at regions, got another" in output
     code, output = run("attention", trained, "x 1", *options)
     assert code == 1 and "text.png: expected a picture, got: cannot identify image file" in output
+
+
+def test_other_formats_and_the_page_know_what_they_cannot_hold(trained: Path, tmp_path: Path) -> None:
+    code, output = run("export", trained, tmp_path / "out", "--format", "ctranslate2")
+    assert code == 1 and "expected a Transformer, got a multimodal model" in output
+    served = Served("seeing", Translator.load(trained, "cpu"))
+    assert served.sublayers == dict.fromkeys(["source", "encoder", "decoder"], (1, 2))
