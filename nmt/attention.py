@@ -9,6 +9,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
+from nmt.config import Decoding, Multimodal
 from nmt.errors import ConfigError
 from nmt.files import write_text
 from nmt.subwords import START
@@ -22,6 +23,7 @@ TITLES: dict[Part, str] = {
     "encoder": "Encoder over itself",
     "decoder": "Decoder over what it wrote",
 }
+PIECES = 6  # maps of pieces side by side
 SPECIAL = {"<s>", "</s>", "<pad>"}
 
 
@@ -99,6 +101,62 @@ def _numbers(option: str, choice: Choice, count: int) -> list[int]:
     if not isinstance(choice, int) or not 1 <= choice <= count:
         raise ConfigError(f"{option}: expected 1 to {count} or all, got {choice}")
     return [choice]
+
+
+def write_over(
+    picture: Path, translator: Translator, line: str, decoding: Decoding, out: Path, layer: Choice, head: Choice
+) -> Translation:
+    """Translate a line with its picture, and draw where the decoder looked on it.
+
+    Each head has a map, its weights on the regions summed over the pieces written; with the mean over heads, each piece
+    written has one. Also writes the weights drawn, as ``.json``.
+
+    Args:
+        picture: a file.
+        translator: a multimodal model.
+        line: cleaned.
+        decoding: how to search.
+        out: path without an ending, of the ``.png``, ``.svg`` and ``.json``.
+        layer: its number from 1, or all; with the mean over heads all is the last.
+        head: its number from 1, all, or the mean over them.
+
+    Raises:
+        ConfigError: the model does not look at the regions of pictures, or has no such layer or head.
+        DataError: the picture cannot be read.
+    """
+    from nmt.features import of_picture
+    from nmt.report.attention import readable
+    from nmt.report.pictures import Panel, draw
+
+    config = translator.model.config
+    if not isinstance(config, Multimodal) or config.fusion == "gated":
+        raise ConfigError("--image: expected a multimodal model that looks at regions, got another; leave it out")
+    square, features = of_picture(picture, config, translator.device)
+    translation = translator.translate_clean([line], decoding, pictures=lambda _: features)[0][0]
+    looked = translator.attentions(line, translation, features)
+    by_piece = head == "mean" and layer == "all"
+    found = SubLayer(looked.weights["image"], looked.target[1:], [])
+    chosen, layers, heads = select(found, len(looked.weights["image"]) if by_piece else layer, head)
+    if head == "mean":
+        maps = chosen.weights[-1, 0]  # (T, R)
+        titles = readable(chosen.rows)
+    else:
+        maps = chosen.weights.sum(2).flatten(0, 1)  # (layers * heads, R)
+        titles = [f"layer {n}, head {h}" for n in layers for h in heads]
+    panels = [Panel(title, weights) for title, weights in zip(titles, maps.numpy(), strict=True)]
+    draw(
+        square,
+        panels,
+        f"{line} → {translation.text}",
+        out,
+        across=min(len(panels), 6 if head == "mean" else len(heads)),
+    )
+    making = {
+        "source": line, "translation": translation.text, "picture": str(picture), "layers": layers, "heads": heads,
+        "titles": titles, "weights": [[round(weight, 6) for weight in row] for row in maps.tolist()],
+    }  # fmt: skip
+    write_text(out.with_name(f"{out.name}.json"), json.dumps(making, ensure_ascii=False) + "\n")
+    return translation
 
 
 def write(

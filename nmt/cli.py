@@ -491,6 +491,9 @@ def _number_or(*words: str) -> Callable[..., int | str]:
 @click.option("--layer", default="all", callback=_number_or("all"), help="A number from 1, or all.")
 @click.option("--head", default="all", callback=_number_or("mean", "all"), help="A number from 1, mean, or all.")
 @click.option("--words", is_flag=True, help="Join subwords.")
+@click.option(
+    "--image", type=PATH, help="The sentence's picture: where on it a multimodal model looked, DIR/image.png."
+)
 @search_options
 @device_options
 def attention(
@@ -501,19 +504,24 @@ def attention(
     layer: Any,
     head: Any,
     words: bool,
+    image: Path | None,
     beam: int,
     length_penalty: float,
     device: str,
     threads: int | None,
 ) -> None:
     """Translate SENTENCE, and draw where a sub-layer of MODEL looked meanwhile: DIR/PART.png, .svg and .json."""
-    from nmt.attention import write
+    from nmt.attention import write, write_over
 
     translator = _translator(model, device, threads)
     if not (line := translator.clean(sentence)):
         raise ConfigError(f"SENTENCE: expected words, got '{sentence}'; give a sentence in quotes")
-    best = translator.translate_clean([line], _decoding(beam, length_penalty))[0][0]
-    write(translator, line, best, out / part, part, layer, head, words)
+    decoding = _decoding(beam, length_penalty)
+    if image:
+        best = write_over(image, translator, line, decoding, out / "image", layer, head)
+    else:
+        best = translator.translate_clean([line], decoding)[0][0]
+        write(translator, line, best, out / part, part, layer, head, words)
     click.echo(translator.detokenize(best.text))
 
 

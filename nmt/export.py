@@ -14,6 +14,7 @@ from nmt.errors import ConfigError, DataError
 from nmt.files import atomic_directory, write_text
 from nmt.models.attention import Attention
 from nmt.models.embedding import PositionalEmbedding
+from nmt.models.multimodal import Multimodal
 from nmt.models.transformer import FeedForward, Transformer
 from nmt.subwords import SIDES
 from nmt.translate import Translator
@@ -56,7 +57,7 @@ def export(model: Path, out: Path, to: Format) -> None:
 def _ctranslate2(folder: Path, translator: Translator, out: Path) -> None:
     """Its ``model.bin``, ``config.json`` and vocabularies; beside them what cleans and encodes text."""
     model = translator.model
-    if not isinstance(model, Transformer):
+    if not isinstance(model, Transformer) or isinstance(model, Multimodal):
         raise ConfigError(
             f"--format ctranslate2: expected a Transformer, got a {model.config.kind} model in {folder}, "
             "which CTranslate2 does not know; use --format pyfunc"

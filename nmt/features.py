@@ -13,7 +13,7 @@ from torch import Tensor
 
 from nmt import runtime
 from nmt.backbones import Extractor, load
-from nmt.config import Backbone
+from nmt.config import Backbone, Multimodal
 from nmt.errors import DataError
 from nmt.files import read_json, read_lines, sha256, write_json
 
@@ -66,7 +66,7 @@ def extract(
         DataError: faulty pictures, all in one message; no list, an empty one, or weights that do not fit.
     """
     chosen = runtime.prepare(device, threads)
-    paths = [folder / name for name in list(read_lines(names))[:limit] if name]
+    paths = [folder / name for name in list(read_lines(names))[:limit]]
     if not paths:
         raise DataError(f"{names}: expected names of pictures, one a line, got none")
     if missing == "refuse":
@@ -173,6 +173,23 @@ def square(image: Any) -> Any:
     from PIL import Image, ImageOps
 
     return ImageOps.fit(image.convert("RGB"), (SIDE, SIDE), Image.Resampling.BICUBIC)
+
+
+def of_picture(path: Path, config: Multimodal, device: torch.device) -> tuple[Any, Tensor]:
+    """One picture for a model: its middle square, a Pillow image, and its features (1, 49, C).
+
+    Raises:
+        ConfigError: a package is missing.
+        DataError: the picture cannot be read, or the weights not be had.
+    """
+    from PIL import Image
+
+    faulty: dict[int, str] = {}
+    pixels = _read(path, 0, faulty)
+    if pixels is None:
+        raise DataError(f"{path}: expected a picture, got: {faulty[0]}; give another")
+    features = _features([pixels], load(config.backbone, None, device), device)
+    return Image.fromarray(pixels), torch.from_numpy(features)
 
 
 def _features(

@@ -112,8 +112,8 @@ def seen(config: Model, features: Path | None) -> dict[str, Any]:
 
 
 def describe(array: Path) -> dict[str, Any]:
-    """What an array of features is: its checksum, and how it was made where that is known."""
+    """What an array of features is: its checksum, and how it was made where `nmt features` wrote that beside it."""
     beside = array.with_suffix(".json")
-    if not beside.is_file():
-        return {"sha256": sha256(array)}
-    return {key: read_json(beside)[key] for key in ("sha256", "backbone", "weights_sha256", "list_sha256", "blank")}
+    made = read_json(beside) if beside.is_file() else {}
+    keys = ("sha256", "backbone", "weights_sha256", "list_sha256", "blank")
+    return {key: made[key] for key in keys} if set(keys) <= set(made) else {"sha256": sha256(array)}

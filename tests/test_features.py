@@ -153,7 +153,7 @@ def test_missing_pictures_are_refused_before_anything_is_computed_or_left_blank(
 
 
 def test_an_empty_list_is_refused(tmp_path: Path, tiny: list[int]) -> None:
-    (tmp_path / "names.txt").write_text("\n")
+    (tmp_path / "names.txt").write_text("")
     with pytest.raises(DataError, match=r"names\.txt: expected names of pictures, one a line, got none"):
         extract(tmp_path, tmp_path / "names.txt", tmp_path / "out.npy", "resnet50")
 

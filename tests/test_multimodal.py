@@ -1,5 +1,6 @@
 """Transformers that see a picture: against explicit loops in float64, and that they look at it."""
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -10,13 +11,16 @@ from copytask import write_clean
 from test_models import explicit_attention, padded
 from torch import Tensor
 
+from nmt.checkpoint import weights_of, write_tensors
 from nmt.config import Decoding, Multimodal, Subwords, Transformer
 from nmt.data import Parallel, encode_corpus
 from nmt.errors import ConfigError, DataError
+from nmt.files import read_json, write_json
 from nmt.images import choose, none, of_split
 from nmt.models import build
 from nmt.models.multimodal import ImageQueries
 from nmt.models.multimodal import Multimodal as Model
+from nmt.serve.models import Served
 from nmt.subwords import learn
 from nmt.translate import Translator
 
@@ -252,3 +256,43 @@ def test_decoding_without_features_is_refused_and_a_model_of_text_takes_none(
 ) -> None:
     code, output = run("decode", trained, scenes / "test.en", tmp_path / "out", "--device", "cpu")
     assert code == 1 and "--images: expected image features" in output and not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(("head", "maps"), [("all", 4), ("1", 2), ("mean", 3)])
+def test_attention_is_laid_over_the_picture(trained: Path, tmp_path: Path, head: str, maps: int) -> None:
+    """Of a model with 2 layers and 2 heads, for a sentence of which it writes two words and EOS."""
+    from PIL import Image
+
+    torch.manual_seed(1)
+    folder = tmp_path / "model"
+    shutil.copytree(trained, folder)
+    config = read_json(folder / "config.json")
+    config["model"] |= {"backbone": "efficientnet-lite0", "channels": None, "regions": 49, "layers": 2}
+    write_json(folder / "config.json", config)
+    vocabulary = config["vocabulary"]
+    fresh = build(Multimodal.model_validate(config["model"]), vocabulary["source"], vocabulary["target"], 0)
+    write_tensors(weights_of(fresh), folder / "weights.safetensors")
+    Image.new("RGB", (300, 200), (200, 30, 30)).save(tmp_path / "red.png")
+    options = ["--image", tmp_path / "red.png", "--out", tmp_path / "out", "--head", head, "--device", "cpu"]
+    code, output = run("attention", folder, "x 1", *options)
+    assert code == 0, output
+    made = read_json(tmp_path / "out" / "image.json")
+    pieces = len(made["translation"].split()) + 1
+    assert len(made["weights"]) == (pieces if head == "mean" else maps) and {len(m) for m in made["weights"]} == {49}
+    assert (tmp_path / "out" / "image.png").stat().st_size > 10_000
+
+
+def test_attention_over_a_picture_needs_one_and_a_model_that_sees(trained: Path, model: Path, tmp_path: Path) -> None:
+    (tmp_path / "text.png").write_text("no picture")
+    options = ["--image", tmp_path / "text.png", "--out", tmp_path / "out", "--device", "cpu"]
+    code, output = run("attention", model, "1 2", *options)
+    assert code == 1 and "--image: expected a multimodal model that looks at regions, got another" in output
+    code, output = run("attention", trained, "x 1", *options)
+    assert code == 1 and "text.png: expected a picture, got: cannot identify image file" in output
+
+
+def test_other_formats_and_the_page_know_what_they_cannot_hold(trained: Path, tmp_path: Path) -> None:
+    code, output = run("export", trained, tmp_path / "out", "--format", "ctranslate2")
+    assert code == 1 and "expected a Transformer, got a multimodal model" in output
+    served = Served("seeing", Translator.load(trained, "cpu"))
+    assert served.sublayers == dict.fromkeys(["source", "encoder", "decoder"], (1, 2))

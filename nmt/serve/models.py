@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from nmt.attention import PARTS
 from nmt.config import Decoding
 from nmt.errors import ConfigError, DataError
 from nmt.files import read_json
@@ -32,7 +33,8 @@ class Served:
         self.name, self.translator = name, translator
         self.cleaner = Cleaner(translator.cleaning, translator.languages[0])
         weights = translator.attentions("", Translation("", 0.0, [])).weights
-        self.sublayers = {part: (found.shape[0], found.shape[1]) for part, found in weights.items()}
+        shapes = {part: weights[part].shape for part in PARTS if part in weights}
+        self.sublayers: dict[str, tuple[int, int]] = {part: (shape[0], shape[1]) for part, shape in shapes.items()}
         self.pieces = min(PIECES, translator.model.longest - 2)
 
     def description(self) -> Json:
