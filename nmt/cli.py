@@ -210,13 +210,18 @@ def decode(model: Path, source: Path, out: Path, settings: str, device: str, thr
 @click.option("--test", required=True, help="Name of the test set.")
 @click.option("--model", type=PATH, required=True)
 @click.option("--out", type=PATH, required=True, help="Folder of scores.json and the texts scored.")
+@click.option(
+    "--also", multiple=True, type=click.Choice(config.ON_REQUEST), help="A metric besides; can be given several times."
+)
 @languages_option
-def score(hypotheses: Path, clean: Path, raw: Path, test: str, model: Path, out: Path, languages: str) -> None:
-    """Score HYPOTHESES by BLEU, chrF and TER, tokenised and detokenised."""
+def score(
+    hypotheses: Path, clean: Path, raw: Path, test: str, model: Path, out: Path, also: tuple[str, ...], languages: str
+) -> None:
+    """Score HYPOTHESES by BLEU, chrF, TER and exact match, tokenised and detokenised."""
     from nmt.scoring.score import score as score_hypotheses
 
     source, target = languages.split("-")
-    score_hypotheses(hypotheses, clean, raw, test, source, target, model, out)
+    score_hypotheses(hypotheses, clean, raw, test, source, target, model, out, also)
 
 
 @main.command()

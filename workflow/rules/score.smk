@@ -1,4 +1,4 @@
-# BLEU, chrF and TER, with the texts they were computed from beside them.
+# BLEU, chrF, TER and what else the table asks for, with the texts they were computed from beside them.
 
 
 rule score:
@@ -25,6 +25,8 @@ rule score:
     params:
         languages=lambda w: system_of(w).languages,
         folder=lambda w, output: Path(output.scores).parent,
+        also=lambda w: PLAN.score_options(w.table),
     shell:
         "nmt score {input.hypotheses} --clean {input.clean} --raw {input.raw} --test {wildcards.test} "
-        "--languages {params.languages} --model {input.model} --out {params.folder} > {log} 2>&1"
+        "--languages {params.languages} --model {input.model} --out {params.folder} {params.also} "
+        "> {log} 2>&1"
