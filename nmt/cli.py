@@ -113,6 +113,19 @@ def clean(raw: Path, out: Path, languages: str, settings: str, jobs: int) -> Non
 
 
 @main.command()
+@click.argument("raw", type=PATH)
+@click.argument("clean", type=PATH)
+@click.argument("out", type=PATH)
+@languages_option
+@click.option("--count", type=click.IntRange(1), required=True, help="Pairs.")
+def sample(raw: Path, clean: Path, out: Path, languages: str, count: int) -> None:
+    """Write a sample of the training text into OUT, as a test set: from RAW what CLEAN has of it."""
+    from nmt.text.sample import sample as run
+
+    run(raw, clean, out, languages, count)
+
+
+@main.command()
 @click.argument("clean", type=PATH)
 @click.argument("out", type=PATH)
 @languages_option

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from nmt.config import Decoding, Row, Strict, System, Table, Workflow, load_table
-from nmt.corpora import holding, test_sets
+from nmt.corpora import TRAIN_SAMPLE, holding, test_sets
 from nmt.errors import ConfigError
 from nmt.files import read_json
 from nmt.layout import Layout, decoding_slug
@@ -190,6 +190,7 @@ def check_tests(name: str, table: Table, settings: Workflow) -> None:
         if row.system is not None:
             system, test = table.systems[row.system], row.test or table.tests[0]
             there = test_sets(system.corpus, system.languages, settings.corpora.get(system.corpus))
+            there += ["valid", TRAIN_SAMPLE]
             what = f"{table_path(name)}: row '{row.label}': {system.corpus} {system.languages} has no test set"
             _choose(what, test, dict.fromkeys(there))
             if "meteor" in table.also:

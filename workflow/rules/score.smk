@@ -6,8 +6,8 @@ rule score:
         hypotheses="<results>/runs/{table}/{system}/seed{seed}/{selection}/{test}/{decoding}/hypotheses.txt",
         decoding="<results>/runs/{table}/{system}/seed{seed}/{selection}/{test}/{decoding}/decoding.json",
         model="<results>/runs/{table}/{system}/seed{seed}/{selection}/model",
-        raw=lambda w: LAYOUT.raw(tested(w)),
-        clean=lambda w: LAYOUT.clean(tested(w)),
+        raw=lambda w: texts_of(w)[0],
+        clean=lambda w: texts_of(w)[1],
     output:
         multiext(
             "<results>/runs/{table}/{system}/seed{seed}/{selection}/{test}/{decoding}/",
