@@ -41,13 +41,8 @@ FIGURES = ["loss", "accuracy", "bleu", "learning-rate", "positions", "mask"]
 
 
 def trial(folder: Path, test: str, system: dict[str, Any], **settings: object) -> Project:
-    table = {
-        "caption": "A trial",
-        "tests": [test, "train_sample"],
-        "systems": {"tiny": system},
-        "rows": ROWS,
-        "figures": FIGURES,
-    }
+    what = {"tests": [test, "train_sample"], "systems": {"tiny": system}, "rows": ROWS, "figures": FIGURES}
+    table = {"caption": "A trial", "metrics": ["bleu1", "bleu", "nll_train", "nll_valid"], **what}
     return Project(folder, {"trial": table}, **settings)
 
 

@@ -49,7 +49,7 @@ wildcard_constraints:
     seed=r"\d+",
     selection=r"last|best|(epoch|update|average|average-best)-\d+",
     test=r"[\w.-]+",
-    count=r"\d+",
+    pairs=r"\d+",
     decoding=r"[a-z]+\d*-[0-9a-f]{8}",
 
 

@@ -6,14 +6,14 @@ rule sample:
         raw="<results>/corpora/{corpus}/{languages}/raw",
         clean="<results>/corpora/{corpus}/{languages}/{cleaning}",
     output:
-        raw=directory("<results>/corpora/{corpus}/{languages}/{cleaning}-sample{count}/raw"),
-        clean=directory("<results>/corpora/{corpus}/{languages}/{cleaning}-sample{count}/clean"),
+        raw=directory("<results>/corpora/{corpus}/{languages}/{cleaning}-sample{pairs}/raw"),
+        clean=directory("<results>/corpora/{corpus}/{languages}/{cleaning}-sample{pairs}/clean"),
     log:
-        "<logs>/sample/{corpus}/{languages}/{cleaning}-sample{count}.log",
+        "<logs>/sample/{corpus}/{languages}/{cleaning}-sample{pairs}.log",
     conda:
         ENVIRONMENT
     params:
         folder=lambda w, output: Path(output.raw).parent,
     shell:
         "nmt sample {input.raw} {input.clean} {params.folder} --languages {wildcards.languages} "
-        "--count {wildcards.count} > {log} 2>&1"
+        "--count {wildcards.pairs} > {log} 2>&1"
