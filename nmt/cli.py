@@ -113,6 +113,19 @@ def clean(raw: Path, out: Path, languages: str, settings: str, jobs: int) -> Non
 
 
 @main.command()
+@click.argument("raw", type=PATH)
+@click.argument("clean", type=PATH)
+@click.argument("out", type=PATH)
+@languages_option
+@click.option("--count", type=click.IntRange(1), required=True, help="Pairs.")
+def sample(raw: Path, clean: Path, out: Path, languages: str, count: int) -> None:
+    """Write a sample of the training text into OUT, as a test set: from RAW what CLEAN has of it."""
+    from nmt.text.sample import sample as run
+
+    run(raw, clean, out, languages, count)
+
+
+@main.command()
 @click.argument("clean", type=PATH)
 @click.argument("out", type=PATH)
 @languages_option
@@ -270,13 +283,18 @@ def decode(
 @click.option("--test", required=True, help="Name of the test set.")
 @click.option("--model", type=PATH, required=True)
 @click.option("--out", type=PATH, required=True, help="Folder of scores.json and the texts scored.")
+@click.option(
+    "--also", multiple=True, type=click.Choice(config.ON_REQUEST), help="A metric besides; can be given several times."
+)
 @languages_option
-def score(hypotheses: Path, clean: Path, raw: Path, test: str, model: Path, out: Path, languages: str) -> None:
-    """Score HYPOTHESES by BLEU, chrF and TER, tokenised and detokenised."""
+def score(
+    hypotheses: Path, clean: Path, raw: Path, test: str, model: Path, out: Path, also: tuple[str, ...], languages: str
+) -> None:
+    """Score HYPOTHESES by BLEU, chrF, TER and exact match, tokenised and detokenised."""
     from nmt.scoring.score import score as score_hypotheses
 
     source, target = languages.split("-")
-    score_hypotheses(hypotheses, clean, raw, test, source, target, model, out)
+    score_hypotheses(hypotheses, clean, raw, test, source, target, model, out, also)
 
 
 @main.command()

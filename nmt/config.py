@@ -50,6 +50,21 @@ Shown = Annotated[
 Figure = Literal["loss", "accuracy", "bleu", "learning-curves", "learning-rate", "positions", "mask", "alignment"]
 
 
+ALWAYS = ("bleu", "chrf", "ter", "exact")
+"""Metrics that every row is scored by."""
+ON_REQUEST = ("bleu1", "bleu2", "bleu3", "meteor", "meteor_nltk")
+"""Metrics that a row is scored by besides, where its table asks for them."""
+Metric = Annotated[
+    Literal[
+        "bleu", "bleu1", "bleu2", "bleu3", "chrf", "ter", "exact", "meteor", "meteor_nltk", "nll_train", "nll_valid"
+    ],
+    Field(
+        description="bleu1 to bleu3: BLEU of n-grams of at most so many words; exact: share of lines that equal their "
+        "reference; nll: of the training, nats a piece"
+    ),
+]
+
+
 class Strict(BaseModel):
     """A frozen model that refuses unknown keys."""
 
@@ -348,13 +363,19 @@ class Decoding(Strict):
 
 
 class Published(Strict):
-    """Figures a report prints, on the 0 to 100 scale."""
+    """Figures a report prints: scores on the 0 to 100 scale, and the training's negative log-likelihood (NLL)."""
 
     bleu: float | None = None
+    bleu1: float | None = None
+    bleu2: float | None = None
+    bleu3: float | None = None
     ter: float | None = None
     chrf: float | None = None
     meteor: float | None = None
+    meteor_nltk: float | None = None
     exact: float | None = None
+    nll_train: float | None = None
+    nll_valid: float | None = None
 
 
 class System(Strict):
@@ -406,7 +427,14 @@ class Table(Strict):
     rows: list[Row] = Field(min_length=1)
     figures: list[Figure] = ["loss", "accuracy", "bleu", "learning-rate"]
     samples: int = Field(10, ge=0, description="sample translations shown")
-    exact: bool = Field(False, description="show the share of translations that equal their reference")
+    metrics: list[Metric] = Field(
+        ["bleu", "ter", "chrf"], min_length=1, description="shown, in this order; then those that are published"
+    )
+
+    @property
+    def also(self) -> list[str]:
+        """The metrics that its rows are scored by besides those that every row is."""
+        return [metric for metric in ON_REQUEST if metric in self.metrics]
 
     @model_validator(mode="after")
     def _alignment_needs_attention(self) -> Self:
@@ -444,7 +472,7 @@ class TableFile(Strict):
     rows: list[Row]
     figures: list[Figure] = []
     samples: int = 10
-    exact: bool = False
+    metrics: list[Metric] = ["bleu", "ter", "chrf"]
 
 
 def _never_kept(at: str, training: Training) -> str | None:

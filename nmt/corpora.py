@@ -25,6 +25,8 @@ _BUILT_IN: dict[str, dict[str, Sequence[str]]] = {
 """The corpora that are generated: the languages of their splits."""
 TRAINING = ("train", "valid")
 """The splits that are not test sets."""
+TRAIN_SAMPLE = "train_sample"
+"""The name of the test set that `nmt.text.sample` makes of the training text."""
 
 Sources = Annotated[list[Source], BeforeValidator(lambda value: value if isinstance(value, list) else [value])]
 
@@ -216,7 +218,7 @@ def _available(name: str, custom: CustomCorpus | None) -> dict[str, Sequence[str
     if custom is not None:
         if name in names():
             raise ConfigError(f"corpora.{name}: this is the name of a corpus that comes with nmt; choose another")
-        if clash := set(TRAINING) & set(custom.tests):
+        if clash := {*TRAINING, TRAIN_SAMPLE} & set(custom.tests):
             raise ConfigError(f"corpora.{name}.tests.{clash.pop()}: not a name for a test set; choose another")
         return {split: list(files) for split, files in _custom_files(custom).items()}
     if name in _BUILT_IN:

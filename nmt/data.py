@@ -83,6 +83,11 @@ def _encode_file(text: Path, vocabulary: Vocabulary, out: Path, chunk: int = 10_
     return len(offsets) - 1, int(offsets[-1])
 
 
+def evenly(total: int, count: int) -> Indices:
+    """So many of the numbers from 0 to below ``total``, spread evenly over them; all where there are fewer."""
+    return np.linspace(0, total - 1, min(count, total), dtype=np.int64)
+
+
 @dataclass(frozen=True)
 class Batch:
     """Padded ids of some sentence pairs: BOS, pieces, EOS, padding."""
@@ -153,7 +158,7 @@ class Parallel:
     def spread(self, count: int) -> "Parallel":
         """The same split cut to ``count`` pairs spread evenly over it, or to all where there are fewer."""
         part = copy(self)
-        part.kept = self.kept[np.linspace(0, len(self.kept) - 1, min(count, len(self.kept)), dtype=np.int64)]
+        part.kept = self.kept[evenly(len(self.kept), count)]
         return part
 
     def batch(self, indices: Indices) -> Batch:

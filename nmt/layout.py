@@ -4,6 +4,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nmt.config import Backbone, Decoding, Row, System
+from nmt.corpora import TRAIN_SAMPLE
+
+SAMPLE = 1000
 
 
 @dataclass(frozen=True)
@@ -24,6 +27,17 @@ class Layout:
     def clean(self, system: System) -> Path:
         """Cleaned text, one ``{split}.{language}`` each, and ``report.json``."""
         return self.raw(system).parent / system.cleaning.slug("clean")
+
+    def sample(self, system: System) -> Path:
+        """A sample of the training text, ``raw/`` and ``clean/``: of ``train_bleu`` pairs, or 1,000 if that is off."""
+        clean = self.clean(system)
+        return clean.with_name(f"{clean.name}-sample{system.training.train_bleu or SAMPLE}")
+
+    def texts(self, system: System, test: str) -> tuple[Path, Path]:
+        """Folders of the raw and the cleaned text of a test set."""
+        if test == TRAIN_SAMPLE:
+            return self.sample(system) / "raw", self.sample(system) / "clean"
+        return self.raw(system), self.clean(system)
 
     def subwords(self, system: System) -> Path:
         """Subword models ``source.model`` and ``target.model``."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from nmt.config import Decoding, Multimodal, Row, Shown, Strict, System, Table, Workflow, load_table
-from nmt.corpora import TRAINING, holding, test_sets
+from nmt.corpora import TRAIN_SAMPLE, TRAINING, holding, test_sets
 from nmt.errors import ConfigError
 from nmt.files import read_json
 from nmt.layout import Layout, decoding_slug
@@ -180,6 +180,23 @@ class Plan:
         limit = [f"--limit={self.settings.limit}"] if self.settings.limit else []
         return limit + ([f"--custom={dump(corpus)}"] if corpus else [])
 
+    def score_options(self, table: str) -> list[str]:
+        """Those options of ``nmt score`` that a table asks for."""
+        return [f"--also={metric}" for metric in self.tables[table].also]
+
+    def check_tools(self, targets: Iterable[str]) -> None:
+        """Refuse metrics whose tools this machine lacks, before anything is trained; raises ConfigError."""
+        asked = self._asked(targets)
+        wanted = {metric for table in asked for metric in self.tables[table].also}
+        if wanted & {"meteor", "meteor_nltk"}:
+            from nmt.scoring import meteor
+
+            meteor.check_tools(wanted)
+
+    def _asked(self, targets: Iterable[str]) -> list[str]:
+        """The tables that a run makes: those named on the command line, else those of the settings."""
+        return [name.removeprefix("table_") for name in targets if name.startswith("table_")] or self.settings.tables
+
     def settings_for(self, tables: list[str]) -> str:
         """The settings that the closing stages read; another device, mirror or corpus re-makes nothing."""
         unused: dict[str, Any] = {"device": "auto", "mirror": None, "corpora": {}, "images": {}}
@@ -187,9 +204,8 @@ class Plan:
 
     def closing_words(self, targets: Iterable[str]) -> str:
         """The tables just made, and where to look at everything."""
-        asked = [name.removeprefix("table_") for name in targets if name.startswith("table_")]
         lines = []  # of a table's page only the table: how it was made follows its first heading
-        for table in asked or self.settings.tables:
+        for table in self._asked(targets):
             page = self.layout.table(table)
             if Path(f"{page}.md").is_file():
                 lines += [
@@ -214,8 +230,20 @@ def check_tests(name: str, table: Table, settings: Workflow) -> None:
         if row.system is not None:
             system, test = table.systems[row.system], row.test or table.tests[0]
             there = test_sets(system.corpus, system.languages, settings.corpora.get(system.corpus))
+            there += ["valid", TRAIN_SAMPLE]
             what = f"{table_path(name)}: row '{row.label}': {system.corpus} {system.languages} has no test set"
             _choose(what, test, dict.fromkeys(there))
+            if "meteor" in table.also:
+                _check_meteor(f"{table_path(name)}: metrics", system.target)
+
+
+def _check_meteor(where: str, language: str) -> None:
+    from nmt.scoring.meteor import check_language
+
+    try:
+        check_language(language)
+    except ConfigError as error:
+        raise ConfigError(f"{where}: {error}") from None
 
 
 def looks(system: System, shown: Shown | None = None) -> bool:

@@ -322,7 +322,7 @@ def _closing(folder: Path, score: dict[str, Any]) -> dict[str, float]:
     return {
         f"{_place(folder, score)}/{protocol}.{metric}": score[protocol][metric]["score"]
         for protocol in ("tokenised", "detokenised")
-        for metric in ("bleu", "chrf", "ter")
+        for metric in score[protocol]
     }
 
 

@@ -1,6 +1,7 @@
 """A small results folder, as the stages write it, for the tests of what comes after training."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -114,7 +115,9 @@ def write_run(run: Path, system: System, seed: int, updates: int = 400) -> None:
     write_json(run / "training.json", {"name": "toy/toy", **made_of, "identity": same, **summary})
 
 
-def write_scores(layout: Layout, name: str, row: Row, system: System, seed: int, wrong: int = 1) -> Path:
+def write_scores(
+    layout: Layout, name: str, row: Row, system: System, seed: int, wrong: int = 1, also: Sequence[str] = ()
+) -> Path:
     """A model's description, and its translations scored by the real code; ``wrong`` lines have a word too many."""
     model, out = layout.model(name, row, seed), layout.scores(name, row, "test", seed)
     recipe = system.cleaning.model_dump(mode="json")
@@ -136,7 +139,7 @@ def write_scores(layout: Layout, name: str, row: Row, system: System, seed: int,
     ]
     write_json(out / "alignments.json", aligned if row.system == "small" else [])
     pair = (system.source, system.target)
-    score(out / "hypotheses.txt", layout.clean(system), layout.raw(system), "test", *pair, model, out)
+    score(out / "hypotheses.txt", layout.clean(system), layout.raw(system), "test", *pair, model, out, also)
     return out
 
 
@@ -148,4 +151,4 @@ def write_results(layout: Layout, name: str, what: Table, seeds: list[int], synt
         if row.system:
             for seed in seeds:
                 write_run(layout.run(name, row.system, seed), what.systems[row.system], seed)
-                write_scores(layout, name, row, what.systems[row.system], seed, wrong=1 + 2 * index + seed)
+                write_scores(layout, name, row, what.systems[row.system], seed, 1 + 2 * index + seed, what.also)

@@ -8,13 +8,16 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from nmt.config import Cleaning
+from nmt.data import evenly
 from nmt.errors import DataError
 from nmt.text import clean as module
 from nmt.text.clean import Cleaner, clean, clean_line
+from nmt.text.sample import sample
 from nmt.text.tokenize import detokenize, tokenize
 
 RECIPE = Cleaning()
@@ -208,6 +211,31 @@ def test_only_training_pairs_are_dropped(tmp_path: Path) -> None:
             expected = [clean_line(pair[side], language, RECIPE) for pair in TEST]
             assert read(tmp_path / f"clean/{split}.{language}") == expected
     assert read(tmp_path / "clean/test.en")[0] == ""
+
+
+@pytest.mark.parametrize("recipe", [{}, {"deduplicate": True, "max_words": 6}])
+@pytest.mark.parametrize("count", [1, 2, 100])
+def test_a_sample_of_the_training_text_has_its_raw_lines(tmp_path: Path, recipe: dict[str, Any], count: int) -> None:
+    raw = write_raw(tmp_path / "raw", train=TRAIN, valid=TEST)
+    clean(raw, tmp_path / "clean", Cleaning(**recipe), "en-de")
+    sample(raw, tmp_path / "clean", tmp_path / "out", "en-de", count)
+    kept = read(tmp_path / "clean/train.en")
+    expected = [kept[i] for i in evenly(len(kept), count)]
+    for side, language in enumerate(("en", "de")):
+        raw_lines = read(tmp_path / f"out/raw/train_sample.{language}")
+        cleaned = read(tmp_path / f"out/clean/train_sample.{language}")
+        assert [clean_line(line, language, Cleaning(**recipe)) for line in raw_lines] == cleaned
+        assert set(raw_lines) <= {pair[side] for pair in TRAIN}
+    assert read(tmp_path / "out/clean/train_sample.en") == expected and len(expected) == min(count, len(kept))
+
+
+def test_a_sample_of_text_that_was_not_cleaned_so_is_refused(tmp_path: Path) -> None:
+    raw = write_raw(tmp_path / "raw", train=TRAIN, valid=TEST)
+    clean(raw, tmp_path / "clean", RECIPE, "en-de")
+    other = write_raw(tmp_path / "other", train=[("x", "y")], valid=TEST)
+    with pytest.raises(DataError, match=r"expected what .*other is when cleaned, got other pairs"):
+        sample(other, tmp_path / "clean", tmp_path / "out", "en-de", 2)
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("jobs", [2, 3])

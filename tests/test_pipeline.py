@@ -19,6 +19,7 @@ SYSTEM: dict[str, Any] = {
     "training": {
         "batch": "512 tokens",
         "updates": 30,
+        "train_bleu": 20,
         "checkpoint_every": "10 updates",
         "schedule": {"peak": 0.005, "warmup": 10},
     },
@@ -33,13 +34,15 @@ ROWS = [
         "published": {"bleu": 30.0, "ter": 50.0},
     },
     {"label": "ours, at the end", "system": "tiny", "at": "last", "decoding": {"beam": 1, **SHORT}},
+    {"label": "ours, training text", "system": "tiny", "test": "train_sample", "decoding": {"beam": 1, **SHORT}},
     {"label": "theirs", "published": {"bleu": 34.2, "ter": 48.7}},
 ]
 FIGURES = ["loss", "accuracy", "bleu", "learning-rate", "positions", "mask"]
 
 
 def trial(folder: Path, test: str, system: dict[str, Any], **settings: object) -> Project:
-    table = {"caption": "A trial", "tests": [test], "systems": {"tiny": system}, "rows": ROWS, "figures": FIGURES}
+    what = {"tests": [test, "train_sample"], "systems": {"tiny": system}, "rows": ROWS, "figures": FIGURES}
+    table = {"caption": "A trial", "metrics": ["bleu1", "bleu", "nll_train", "nll_valid"], **what}
     return Project(folder, {"trial": table}, **settings)
 
 
@@ -59,6 +62,8 @@ def check_results(results: Path, test: str) -> None:
             assert (results / "figures" / "trial" / f"{figure}.{kind}").stat().st_size > 0
     (scores,) = (results / "runs/trial/tiny").glob(f"seed1/average-2/{test}/beam2-*/scores.json")
     assert 0 <= json.loads(scores.read_text())["tokenised"]["bleu"]["score"] <= 100
+    (sampled,) = (results / "runs/trial/tiny").glob("seed1/best/train_sample/greedy-*/scores.json")
+    assert json.loads(sampled.read_text())["sentences"] == 20
     with (results / "tables" / "trial.csv").open(newline="") as stream:
         assert len(list(csv.reader(stream))) > len(ROWS)
 

@@ -61,6 +61,21 @@ def test_a_test_set_of_another_corpus_is_cleaned_in_its_folder_once_for_all_syst
         assert made.made_for(*folders).languages == "en-fr"
 
 
+def test_validation_and_a_sample_of_the_training_text_are_test_sets_too() -> None:
+    system = {"corpus": "scenes", "languages": "en-de", "training": {"updates": 1}}
+    systems = {"plain": system, "watched": {**system, "training": {"updates": 1, "train_bleu": 50}}}
+    tests = ["test", "valid", "train_sample"]
+    rows = [{"label": "r", "system": name, "test": test} for name in systems for test in tests]
+    table = Table.model_validate({"caption": "c", "tests": tests, "systems": systems, "rows": rows})
+    check_tests("one", table, Workflow(tables=["one"]))
+    made = Plan(Workflow(tables=["one"]), {"one": table})
+    plain, watched = ([made.layout.texts(made.tested("one", name, test), test) for test in tests] for name in systems)
+    assert plain[0] == plain[1] == watched[1] == (made.layout.raw(table.systems["plain"]), plain[0][1])
+    assert [folder.parent.name.split("-")[-1] for folder in plain[2]] == ["sample1000"] * 2
+    assert [folder.parent.name.split("-")[-1] for folder in watched[2]] == ["sample50"] * 2
+    assert [folder.name for folder in plain[2]] == ["raw", "clean"]
+
+
 def test_users_files_of_the_pair_only() -> None:
     files = {"en": "a.en", "de": "a.de", "fr": "a.fr"}
     made = plan(corpora={"mine": {"train": files, "valid": files, "tests": {"news": files}}})

@@ -13,13 +13,14 @@ from PIL import Image
 
 from nmt.config import System, Table
 from nmt.errors import DataError
-from nmt.files import read_json
+from nmt.files import read_json, write_json
 from nmt.layout import Layout
 from nmt.report import report
-from nmt.report.grids import Grid, duration, number
+from nmt.report.grids import Grid, duration, grids, number
 from nmt.report.html import marks
 from nmt.report.markdown import escape, table
 from nmt.report.plots import TITLES, draw
+from nmt.report.tables import train_nll
 from nmt.subwords import Vocabulary
 
 
@@ -171,6 +172,85 @@ def test_a_table_of_quotations(tmp_path: Path) -> None:
     assert "| theirs (quoted) |" in built.text("md")
     assert "METEOR, published" in built.text("md")
     assert built.data["samples"] == []
+
+
+@pytest.mark.parametrize(
+    ("update", "epoch", "nll"),
+    [
+        (200, 2.0, 5.125),  # records at 150 and 200 of 5.25 and 5
+        (250, 2.5, 4.875),  # at 200 and 250
+        (50, 0.5, 5.75),
+        (270, 9.0, 4.75),  # no record in that epoch: the last before
+        (20, 0.2, None),
+    ],
+)
+def test_nll_of_the_training_text_over_an_epoch(update: int, epoch: float, nll: float | None) -> None:
+    assert train_nll(fakes.records(400), update, epoch) == (nll and pytest.approx(nll))
+
+
+def test_a_record_counts_by_its_updates() -> None:
+    log = [{"event": "train", "update": u, "epoch": u / 100, "loss": v} for u, v in ((50, 4.0), (60, 1.0))]
+    assert train_nll(log, 60, 0.6) == pytest.approx((50 * 4 + 10 * 1) / 60)
+
+
+def test_columns_that_a_table_asks_for(tmp_path: Path) -> None:
+    rows = [
+        {"label": "a", "system": "small", "published": {"bleu1": 46.93, "bleu": 24.29, "nll_train": 2.901}},
+        {"label": "b", "system": "large", "at": "average 2"},
+    ]
+    asked = ["bleu1", "bleu", "nll_train", "nll_valid"]
+    built = Built(tmp_path, fakes.table(rows=rows, metrics=asked, figures=[]), [1])
+    header, _, first, *_ = built.text("md").split("\n\n")[1].splitlines()
+    names = [cell.strip() for cell in header.split("|")[2:-1]]
+    assert names == [
+        "BLEU-1, published", "BLEU-1, ours", "Δ BLEU-1", "BLEU, published", "BLEU, ours", "Δ BLEU",
+        "NLL, training, published", "NLL, training, ours", "Δ NLL, training", "NLL, validation, ours",
+        "BLEU, detokenised", "p",
+    ]  # fmt: skip
+    cells = dict(zip(names, (cell.strip() for cell in first.split("|")[2:-1]), strict=True))
+    assert (cells["NLL, training, published"], cells["NLL, training, ours"]) == ("2.901", "5.125")
+    assert (cells["Δ NLL, training"], cells["NLL, validation, ours"]) == ("+2.224", "4.200")
+    assert "in nats a piece" in built.text("md") and "BLEU alone is BLEU-4" in built.text("md")
+    row, _ = built.data["rows"]
+    assert row["difference"]["bleu1"] == pytest.approx(row["scores"]["tokenised"]["bleu1"]["mean"] - 46.93)
+    assert "order:1" in built.text("md")
+    (line, _) = csv.DictReader(built.text("csv").splitlines())
+    assert (line["published_bleu1"], line["training_nll_train"]) == ("46.93", "5.125")
+
+
+def test_the_mean_of_several_checkpoints_has_no_nll(tmp_path: Path) -> None:
+    layout, what = Layout(tmp_path), fakes.table(figures=[], metrics=["bleu", "nll_train", "nll_valid"])
+    fakes.write_results(layout, "toy", what, [1])
+    path = layout.scores("toy", what.rows[1], "test", 1) / "scores.json"
+    scores = read_json(path)
+    scores["provenance"] |= {"checkpoints": ["update-00000100", "update-00000200"], "valid_loss": None}
+    write_json(path, scores)
+    report("toy", what, layout, [1])
+    rows = read_json(tmp_path / "tables" / "toy.json")["rows"]
+    assert [list(row["scores"]["training"]) for row in rows[:2]] == [["nll_valid", "nll_train"], []]
+
+
+def test_scores_without_what_the_table_asks_for_are_refused(tmp_path: Path) -> None:
+    layout = Layout(tmp_path)
+    fakes.write_results(layout, "toy", fakes.table(figures=[]), [1])
+    with pytest.raises(DataError, match=r"scores\.json: expected scores by bleu2, which the table asks for"):
+        report("toy", fakes.table(figures=[], metrics=["bleu2"]), layout, [1])
+
+
+def test_meteor_without_paraphrases_is_called_so() -> None:
+    def row(label: str, modules: str, reduced: bool) -> dict[str, Any]:
+        found = {"mean": 50.0, "deviation": None, "low": 49.0, "high": 51.0}
+        head = {"label": label, "quoted": False, "note": None, "test": "t", "published": {}, "seeds": [1]}
+        scores = {"tokenised": {"meteor": found}}
+        return head | {"scores": scores, "meteor": {"modules": modules, "reduced": reduced}}
+
+    data = {"systems": {}, "synthetic": False, "limit": None, "metrics": ["meteor"]}
+    full = row("en", "exact stem synonym paraphrase", False)
+    less = row("de", "exact stem", True)
+    assert grids(data | {"rows": [full]})[0].header[1] == "METEOR, ours"
+    found = grids(data | {"rows": [less]})[0]
+    assert found.header[1] == "METEOR (exact stem), ours"
+    assert any("without the paraphrase table" in note for note in found.notes)
 
 
 def test_several_test_sets(tmp_path: Path) -> None:

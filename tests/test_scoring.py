@@ -1,4 +1,5 @@
 import json
+import math
 import re
 import subprocess
 import sys
@@ -39,6 +40,34 @@ def test_scores(
 ) -> None:
     found = score_lines(hypotheses, references, protocol, lowercase)
     assert [found[name]["score"] for name in ("bleu", "chrf", "ter")] == pytest.approx(printed, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("hypotheses", "references", "protocol", "order", "value"),
+    [
+        (HYPOTHESES, REFERENCES, "tokenised", 1, 100 * 12 / 14),  # of 14 words 12 are right
+        (HYPOTHESES, REFERENCES, "tokenised", 2, 100 * (12 / 14 * 8 / 12) ** 0.5),
+        (HYPOTHESES, REFERENCES, "tokenised", 3, 100 * (12 / 14 * 8 / 12 * 4 / 10) ** (1 / 3)),
+        (["a b"], ["a b c d"], "tokenised", 1, 100 * math.exp(1 - 4 / 2)),  # all right, but half as long
+        (["a a a"], ["a b c"], "tokenised", 1, 100 / 3),  # a word counts as often as the reference has it
+        (PLAIN, PLAIN_REFERENCES, "detokenised", 1, 100 * 11 / 14),
+        ([""], ["ein hund"], "tokenised", 1, 0),
+    ],
+)
+def test_bleu_of_shorter_ngrams(
+    hypotheses: list[str], references: list[str], protocol: Protocol, order: int, value: float
+) -> None:
+    name = f"bleu{order}"
+    found = score_lines(hypotheses, references, protocol, also=[name])
+    assert found[name]["score"] == pytest.approx(value)
+    assert found[name]["signature"].replace(f"|order:{order}", "") == found["bleu"]["signature"]
+    precisions, brevity = found["bleu"]["precisions"], found["bleu"]["brevity_penalty"]
+    assert found[name]["precisions"] == precisions[:order] and found[name]["brevity_penalty"] == brevity
+
+
+def test_only_what_is_asked_for_is_measured_besides() -> None:
+    assert list(score_lines(["a"], ["a"], "tokenised")) == ["bleu", "chrf", "ter", "exact"]
+    assert set(score_lines(["a"], ["a"], "tokenised", also=["bleu3"])) == {"bleu", "chrf", "ter", "exact", "bleu3"}
 
 
 def test_trailing_spaces_do_not_count() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from nmt.config import Table
-from nmt.files import atomic_directory, read_json, read_lines, write_text
+from nmt.files import atomic_directory, read_json, write_text
 from nmt.layout import Layout
 
 LEGIBLE = range(8, 17)  # pieces of a sentence that is drawn
@@ -38,10 +38,11 @@ def report(name: str, table: Table, layout: Layout, seeds: Sequence[int]) -> Non
 def _draw(name: str, table: Table, layout: Layout, seeds: Sequence[int], out: Path) -> None:
     """All figures of a table, in a folder that is whole or as it was."""
     from nmt.report.plots import draw
+    from nmt.report.tables import read_log
 
     systems = dict.fromkeys(row.system for row in table.rows if row.system)
     curves = {
-        system: [_log(layout.run(name, system, seed)) for seed in table.systems[system].seeds or seeds]
+        system: [read_log(layout.run(name, system, seed)) for seed in table.systems[system].seeds or seeds]
         for system in systems
     }
     widths = [table.systems[system].model.width for system in systems]
@@ -73,9 +74,3 @@ def _draw_alignments(name: str, table: Table, layout: Layout, seeds: Sequence[in
         for system, sentences in kept.items() for s in sentences if s["line"] == line
     ]  # fmt: skip
     draw(panels, f"Where the decoder looked: sentence {line}, source across, translation down", out)
-
-
-def _log(run: Path) -> list[dict[str, Any]]:
-    import json
-
-    return [json.loads(line) for line in read_lines(run / "log.jsonl")]

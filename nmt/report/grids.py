@@ -2,13 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 Json = dict[str, Any]
 NAMES = {
-    "bleu": "BLEU", "ter": "TER", "chrf": "chrF", "meteor": "METEOR", "exact": "exact match",
-    "words": "ambiguous words right (%)",
+    "bleu": "BLEU", "bleu1": "BLEU-1", "bleu2": "BLEU-2", "bleu3": "BLEU-3", "ter": "TER", "chrf": "chrF",
+    "meteor": "METEOR", "meteor_nltk": "METEOR (NLTK)", "exact": "exact match", "words": "ambiguous words right (%)",
+    "nll_train": "NLL, training", "nll_valid": "NLL, validation",
 }  # fmt: skip
+NLL = ("nll_train", "nll_valid")
+SHOWN = ("bleu", "ter", "chrf", "meteor")  # by tables that do not say
 NONE = "–"
 
 
@@ -40,22 +43,62 @@ def grids(data: Json) -> list[Grid]:
 def _scores(data: Json) -> Grid:
     """Published beside ours."""
     rows = data["rows"]
-    ambiguous = any("words" in row.get("scores", {}).get("tokenised", {}) for row in rows)
-    metrics = ("bleu", "ter", "chrf", "meteor", *(["exact"] if data.get("exact") else []))
-    metrics += ("words",) if ambiguous else ()
-    published = [m for m in metrics if any(m in row["published"] for row in rows)]
+    columns = _columns(data)
     said = telling(rows)
-    header = ["system", *map(_heading, said)]
-    for metric in metrics:
-        header += [f"{NAMES[metric]}, published"] if metric in published else []
-        header += [f"{NAMES[metric]}, ours"] if metric != "meteor" else []
-        header += [f"Δ {NAMES[metric]}"] if metric in published and metric != "meteor" else []
-    header.append("BLEU, detokenised")
+    header = ["system", *map(_heading, said), *(column.heading for column in columns), "BLEU, detokenised"]
     compared = any(row.get("against") for row in rows)
     header += ["p"] if compared else []
-    body = [_score_cells(row, metrics, published, said, compared) for row in rows]
+    body = [_score_cells(row, columns, said, compared) for row in rows]
     notes = [*_about(data), *_row_notes(rows)]
     return Grid("scores", "Scores", header, body, notes, [row["quoted"] for row in rows])
+
+
+@dataclass
+class _Column:
+    """A metric as published, as measured here, or their difference."""
+
+    metric: str
+    kind: Literal["published", "ours", "difference"]
+    heading: str
+
+    def cell(self, row: Json) -> str:
+        if self.kind == "published":
+            figure = row["published"].get(self.metric)
+            return number(figure, next(d for d in (1, 2, 3) if figure == round(figure or 0, d) or d == 3))
+        if self.kind == "difference":
+            return _signed(row.get("difference", {}).get(self.metric), _digits(self.metric))
+        return _statistic(_ours(row).get(self.metric), _digits(self.metric))
+
+
+def _columns(data: Json) -> list[_Column]:
+    """The columns of a table's metrics: each where some row has it."""
+    found = []
+    for metric in (*data.get("metrics", SHOWN), "words"):
+        name = NAMES[metric]
+        if any(metric in row["published"] for row in data["rows"]):
+            found.append(_Column(metric, "published", f"{name}, published"))
+        if any(metric in _ours(row) for row in data["rows"]):
+            found.append(_Column(metric, "ours", f"{name}{_reduced(metric, data['rows'])}, ours"))
+        if any(metric in row.get("difference", {}) for row in data["rows"]):
+            found.append(_Column(metric, "difference", f"Δ {name}"))
+    return found
+
+
+def _ours(row: Json) -> Json:
+    """A row's figures by metric: scores of tokenised text, and its training's."""
+    scores = row.get("scores", {})
+    return {**scores.get("tokenised", {}), **scores.get("training", {})}
+
+
+def _reduced(metric: str, rows: Sequence[Json]) -> str:
+    """What our METEOR is called besides where one lacked a paraphrase table: the modules that it had."""
+    found = [row["meteor"] for row in rows if row.get("meteor")]
+    modules = sorted({one["modules"] for one in found})
+    return f" ({' or '.join(modules)})" if metric == "meteor" and any(one["reduced"] for one in found) else ""
+
+
+def _digits(metric: str) -> int:
+    return 3 if metric in NLL else 2
 
 
 def telling(rows: Sequence[Json]) -> list[str]:
@@ -72,18 +115,10 @@ def _values(rows: Sequence[Json], key: str) -> list[Any]:
     return list(dict.fromkeys(row.get(key) for row in rows if not row["quoted"]))
 
 
-def _score_cells(
-    row: Json, metrics: Sequence[str], published: Sequence[str], said: Sequence[str], compared: bool
-) -> list[str]:
+def _score_cells(row: Json, columns: Sequence[_Column], said: Sequence[str], compared: bool) -> list[str]:
     cells = [row["label"] + (" (quoted)" if row["quoted"] else " (synthetic)" if row.get("synthetic") else "")]
     cells += [row[key] or NONE for key in said]
-    ours = row.get("scores", {}).get("tokenised", {})
-    for metric in metrics:
-        figure = row["published"].get(metric)
-        cells += [number(figure, 1 if figure == round(figure or 0, 1) else 2)] if metric in published else []
-        cells += [_statistic(ours.get(metric))] if metric != "meteor" else []
-        difference = row.get("difference", {}).get(metric)
-        cells += [_signed(difference)] if metric in published and metric != "meteor" else []
+    cells += [column.cell(row) for column in columns]
     cells.append(_statistic(row.get("scores", {}).get("detokenised", {}).get("bleu")))
     against = row.get("against")
     return cells + ([_p(against["p_value"]) if against else NONE] if compared else [])
@@ -109,9 +144,10 @@ def _about(data: Json) -> list[str]:
         said.append(f"A trial: every split was cut to its first {data['limit']} lines, so these scores mean nothing.")
     if trained:
         said.append(
-            "Ours: BLEU, TER (lower is better) and chrF on the cleaned, tokenised text; beside them BLEU of the "
+            f"Ours: {_listing(data)} on the cleaned, tokenised text; beside them BLEU of the "
             "detokenised output against the raw references (13a). Δ is ours minus published."
         )
+        said += _about_metrics(data)
     if counts - {1}:
         said.append(f"Mean ± standard deviation over {' or '.join(map(str, sorted(counts - {1})))} seeds.")
     if 1 in counts:
@@ -132,6 +168,32 @@ def _about(data: Json) -> list[str]:
         )
     if any(row["quoted"] for row in data["rows"]):
         said.append("Quoted: a published figure for reference only, not trained here.")
+    return said
+
+
+def _listing(data: Json) -> str:
+    """The scores of ours that are shown, in words."""
+    shown = [column.metric for column in _columns(data) if column.kind == "ours" and column.metric not in NLL]
+    names = [NAMES[metric] + (" (lower is better)" if metric == "ter" else "") for metric in shown]
+    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)
+
+
+def _about_metrics(data: Json) -> list[str]:
+    """What the metrics that a table asks for mean, a sentence each."""
+    shown, said = {column.metric for column in _columns(data) if column.kind == "ours"}, []
+    if shown & {"bleu1", "bleu2", "bleu3"}:
+        said.append("BLEU-n: of n-grams of at most n words; BLEU alone is BLEU-4.")
+    if "meteor" in shown and _reduced("meteor", data["rows"]):
+        said.append(
+            "METEOR: without the paraphrase table of the target language, by the modules named, so that no difference "
+            "from published METEOR is given."
+        )
+    if shown & set(NLL):
+        said.append(
+            "NLL: plain negative log-likelihood, without label smoothing, in nats a piece (EOS counted): of the "
+            "training text as trained, with dropout, over the epoch before the checkpoint; of the validation text at "
+            "the checkpoint. Pieces of different vocabularies do not compare."
+        )
     return said
 
 
@@ -268,16 +330,18 @@ def hardware(found: Json | None) -> str:
     return str(found.get("gpu") or processor)
 
 
-def _statistic(found: Json | None) -> str:
+def _statistic(found: Json | None, digits: int = 2) -> str:
     if not found:
         return NONE
     if found["deviation"] is not None:
-        return f"{found['mean']:.2f} ± {found['deviation']:.2f}"
+        return f"{found['mean']:.{digits}f} ± {found['deviation']:.{digits}f}"
+    if found["low"] is None:
+        return f"{found['mean']:.{digits}f}"
     return f"{found['mean']:.2f} [{found['low']:.1f}, {found['high']:.1f}]"
 
 
-def _signed(value: float | None) -> str:
-    return NONE if value is None else f"{value:+.2f}".replace("-", "−")
+def _signed(value: float | None, digits: int = 2) -> str:
+    return NONE if value is None else f"{value:+.{digits}f}".replace("-", "−")
 
 
 def _p(value: float) -> str:

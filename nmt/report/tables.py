@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 import math
 import os
 import statistics
@@ -9,9 +10,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from nmt.config import Row, System, Table
-from nmt.corpora import TRAINING, holding
-from nmt.files import read_json, write_json, write_text
+from nmt.config import ALWAYS, Row, System, Table
+from nmt.corpora import TRAIN_SAMPLE, TRAINING, holding
+from nmt.errors import DataError
+from nmt.files import read_json, read_lines, write_json, write_text
 from nmt.layout import Layout
 from nmt.report.grids import grids
 from nmt.report.markdown import render as markdown
@@ -21,7 +23,6 @@ from nmt.scoring.significance import compare
 from nmt.text.stats import subwords
 from nmt.tracking import flatten
 
-METRICS = ("bleu", "chrf", "ter")
 PROTOCOLS = ("tokenised", "detokenised")
 Json = dict[str, Any]
 Comparable = tuple[str, str, str]
@@ -49,9 +50,9 @@ def build(name: str, table: Table, layout: Layout, seeds: Sequence[int]) -> Json
     return {
         "name": name, "caption": " ".join(table.caption.split()), "tests": table.tests, "limit": layout.limit,
         "synthetic": any(corpus["synthetic"] for corpus in data), "rows": gather.rows(), "data": data,
-        "exact": gather.exact, "subwords": gather.subwords(),
+        "metrics": gather.metrics, "subwords": gather.subwords(),
         "systems": {system: gather.system(system) for system in gather.trained},
-        "signatures": {p: {m: gather.distinct(p, m, "signature") for m in METRICS} for p in PROTOCOLS},
+        "signatures": {p: {m: gather.distinct(p, m, "signature") for m in gather.signed} for p in PROTOCOLS},
         "commands": {protocol: gather.distinct("commands", protocol) for protocol in PROTOCOLS},
         "samples": gather.samples(),
         "figures": [{"name": figure, "title": TITLES[figure]} for figure in table.figures],
@@ -71,7 +72,10 @@ class _Gather:
     def __init__(self, name: str, table: Table, layout: Layout, seeds: Sequence[int]) -> None:
         self.name, self.table, self.layout, self._seeds = name, table, layout, seeds
         self.trained = list(dict.fromkeys(row.system for row in table.rows if row.system))
-        self.exact = table.exact or any(row.published and row.published.exact is not None for row in table.rows)
+        published = [metric for row in table.rows for metric in _published(row)]
+        self.metrics = list(dict.fromkeys([*table.metrics, *published]))
+        self.measured = [*ALWAYS, *table.also]
+        self.signed = [metric for metric in self.measured if metric != "exact" or metric in self.metrics]
         self._scores: dict[Path, Json] = {}
 
     def seeds(self, system: str) -> Sequence[int]:
@@ -92,8 +96,28 @@ class _Gather:
         """What ``scores.json`` holds, a seed each."""
         assert row.system is not None
         folders = [self.folder(row, seed) for seed in self.seeds(row.system)]
-        self._scores |= {f: read_json(f / "scores.json") for f in folders if f not in self._scores}
+        self._scores |= {f: self._read(f / "scores.json") for f in folders if f not in self._scores}
         return [self._scores[folder] for folder in folders]
+
+    def _read(self, path: Path) -> Json:
+        found: Json = read_json(path)
+        if missing := [metric for metric in self.measured if metric not in found["tokenised"]]:
+            raise DataError(f"{path}: expected scores by {', '.join(missing)}, which the table asks for; score again")
+        return found
+
+    def nll(self, row: Row, made: Sequence[Json]) -> Json:
+        """Of the trainings behind a row until its checkpoint, those of ``nll_train`` and ``nll_valid`` that it has."""
+        assert row.system is not None
+        found = {"nll_valid": [one.get("valid_loss") for one in made], "nll_train": list[float | None]()}
+        for seed, one in zip(self.seeds(row.system), made, strict=True):
+            log = read_log(self.layout.run(self.name, row.system, seed))
+            single = len(one["checkpoints"]) == 1  # a mean of several was never trained
+            found["nll_train"].append(train_nll(log, one["update"], one["epoch"]) if single else None)
+        return {
+            name: _statistic([{"score": value, "low": None, "high": None} for value in values])
+            for name, values in found.items()
+            if None not in values
+        }
 
     def rows(self) -> list[Json]:
         rows, baselines = [], dict[Comparable, Row]()
@@ -113,10 +137,9 @@ class _Gather:
 
     def quoted(self, row: Row) -> Json:
         """A published figure for reference only."""
-        published = row.published.model_dump(exclude_none=True) if row.published else {}
         return {
             "label": row.label, "quoted": row.system is None, "note": row.note, "test": self.test(row),
-            "published": published, "languages": self.table.systems[row.system].languages if row.system else None,
+            "published": _published(row), "languages": self.table.systems[row.system].languages if row.system else None,
         }  # fmt: skip
 
     def row(self, row: Row) -> Json:
@@ -124,19 +147,20 @@ class _Gather:
         assert row.system is not None
         each, head = self.scores(row), self.quoted(row)
         made = [scores["provenance"] for scores in each]
-        known = METRICS + (("exact",) if self.exact else ())
-        results = {p: {m: _statistic([scores[p][m] for scores in each]) for m in known} for p in PROTOCOLS}
+        results = {p: {m: _statistic([scores[p][m] for scores in each]) for m in self.measured} for p in PROTOCOLS}
         if "words" in each[0]["tokenised"]:
             results["tokenised"]["words"] = _statistic([scores["tokenised"]["words"] for scores in each])
-        differences = {
-            metric: results["tokenised"][metric]["mean"] - figure
-            for metric, figure in head["published"].items()
-            if metric in known
-        }
+        results["training"] = self.nll(row, made)
+        ours = results["tokenised"] | results["training"]
+        differences = {m: ours[m]["mean"] - figure for m, figure in head["published"].items() if m in ours}
+        meteor = each[0]["tokenised"].get("meteor", {})
+        if meteor.get("reduced"):  # another metric than the published one
+            differences.pop("meteor", None)
         precisions = zip(*(scores["tokenised"]["bleu"]["precisions"] for scores in each), strict=True)
         return head | {
             "system": row.system, "at": row.at, "decoding": row.decoding.model_dump(mode="json"),
             "seeds": list(self.seeds(row.system)), "scores": results, "difference": differences,
+            "meteor": {key: meteor[key] for key in ("modules", "reduced")} if meteor else None,
             "precisions": [statistics.fmean(values) for values in precisions],
             "checkpoints": [{key: one.get(key) for key in ("seed", "update", "epoch", "checkpoints")} for one in made],
             "training_seconds": _mean(one.get("training_seconds") for one in made),
@@ -225,7 +249,7 @@ class _Gather:
 
     def _encoded(self, encoded: Path, names: Sequence[str]) -> Json:
         system = self.table.systems[names[0]]
-        tests = [self.test(row) for row in self.table.rows if row.system in names]
+        tests = [self.test(row) for row in self.table.rows if row.system in names and self.test(row) != TRAIN_SAMPLE]
         texts = {split: self.layout.clean(holding(system, split)) for split in dict.fromkeys((*TRAINING, *tests))}
         splits: dict[str, Json] = {}
         for split, counts in subwords(encoded, texts, system.languages).items():
@@ -273,6 +297,29 @@ class _Gather:
         ]  # fmt: skip
 
 
+def _published(row: Row) -> Json:
+    return row.published.model_dump(exclude_none=True) if row.published else {}
+
+
+def read_log(run: Path) -> list[Json]:
+    """What a training logged."""
+    return [json.loads(line) for line in read_lines(run / "log.jsonl")]
+
+
+def train_nll(log: Sequence[Json], update: int, epoch: float) -> float | None:
+    """Mean negative log-likelihood of the training text over the epoch that ends at an update, nats a piece.
+
+    As trained: with dropout, without label smoothing, by weights that changed meanwhile. A record stands for the
+    updates since the one before; where none ended in that epoch, the last one counts.
+    """
+    trained = [record for record in log if record["event"] == "train" and record["update"] <= update]
+    since = [0, *(record["update"] for record in trained)]
+    found = [(r["epoch"], r["loss"], r["update"] - before) for r, before in zip(trained, since, strict=False)]
+    part = [one for one in found if one[0] > epoch - 1] or found[-1:]
+    weight = sum(updates for *_, updates in part)
+    return sum(loss * updates for _, loss, updates in part) / weight if weight else None
+
+
 def _statistic(scores: Sequence[Json]) -> Json:
     """Mean over seeds with standard deviation, or one seed's score with its bootstrap interval."""
     values = [score["score"] for score in scores]
@@ -310,6 +357,7 @@ def _flat(row: Json) -> Json:
     flat = {key: row.get(key) for key in ("label", "quoted", "synthetic", "languages", "test", "system", "at")}
     flat["seeds"] = " ".join(map(str, row.get("seeds", [])))
     flat |= {f"published_{metric}": row["published"].get(metric) for metric in ("bleu", "ter", "chrf", "meteor")}
+    flat |= {f"published_{metric}": figure for metric, figure in row["published"].items()}
     for protocol, metrics in row.get("scores", {}).items():
         for metric, found in metrics.items():
             flat[f"{protocol}_{metric}"] = found["mean"]

@@ -1,14 +1,15 @@
-"""BLEU, chrF and TER of one translated test set, by two protocols, each with what sacrebleu needs to repeat it."""
+"""The scores of one translated test set, by two protocols, each with what is needed to repeat it."""
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from sacrebleu.metrics.base import Metric
-from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.base import Metric, Signature
+from sacrebleu.metrics.bleu import BLEU, BLEUScore
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
@@ -16,6 +17,7 @@ from nmt.config import Cleaning
 from nmt.corpora import misaligned
 from nmt.errors import DataError
 from nmt.files import read_json, read_lines, sha256, write_json, write_text
+from nmt.scoring.meteor import Meteor, NltkMeteor
 from nmt.scoring.words import accuracy
 from nmt.text.clean import restore
 from nmt.text.transliterate import scheme
@@ -38,8 +40,31 @@ class _CHRF(CHRF):
         return float(super()._compute_f_score(statistics))
 
 
+class _ShortBLEU(BLEU):
+    """sacrebleu's BLEU of shorter n-grams than 4, which its name and signature tell."""
+
+    def _compute_score_from_stats(self, stats: list[int]) -> BLEUScore:
+        found = super()._compute_score_from_stats(stats)
+        found.name = f"BLEU{self.max_ngram_order}"
+        return found
+
+    def get_signature(self) -> Signature:
+        """BLEU's, and the length of the longest n-grams."""
+        signature = super().get_signature()
+        signature.update("order", self.max_ngram_order)
+        return signature
+
+
 def score(
-    hypotheses: Path, clean: Path, raw: Path, test: str, source: str, target: str, model: Path, out: Path
+    hypotheses: Path,
+    clean: Path,
+    raw: Path,
+    test: str,
+    source: str,
+    target: str,
+    model: Path,
+    out: Path,
+    also: Sequence[str] = (),
 ) -> None:
     """Score a translated test set; writes the texts that were compared and, last, ``scores.json``.
 
@@ -54,8 +79,10 @@ def score(
         target: target language.
         model: model directory, for its cleaning recipe and provenance.
         out: folder to write.
+        also: metrics besides those that are always measured, of bleu1, bleu2, bleu3, meteor, meteor_nltk.
 
     Raises:
+        ConfigError: METEOR does not know the language, or Java, its jar or NLTK is missing.
         DataError: a file is missing, empty or not UTF-8, or hypotheses and references differ in length.
     """
     recipe = read_json(model / "cleaning.json")["cleaning"]
@@ -66,13 +93,14 @@ def score(
     for name, lines in texts.items():
         write_text(out / name, "".join(f"{line}\n" for line in lines))
     case = recipe["lowercase"], case_tells(recipe, target)
-    results = {protocol: _score_texts(texts, protocol, *case) for protocol in ENDINGS}
+    chosen: dict[Protocol, dict[str, Metric]] = {p: metrics(p, *case, also, target) for p in ENDINGS}
+    results = {protocol: _score_texts(texts, protocol, found) for protocol, found in chosen.items()}
     if (ambiguous := raw / f"{test}.words.tsv").is_file():
         results["tokenised"]["words"] = accuracy(texts["hypotheses.tok"], ambiguous, target, Cleaning(**recipe))
     making = {
         "sentences": len(texts["sources.txt"]), "test": test, "languages": f"{source}-{target}",
         "references_sha256": {p: sha256(references[ending]) for p, ending in ENDINGS.items()},
-        "commands": {protocol: command(protocol, *case) for protocol in ENDINGS},
+        "commands": {protocol: commands(protocol, *case, found) for protocol, found in chosen.items()},
         "cleaning": recipe, "provenance": read_json(model / "provenance.json"),
         "decoding": read_json(hypotheses.with_name("decoding.json")),
     }  # fmt: skip
@@ -103,10 +131,9 @@ def case_tells(recipe: dict[str, Any], language: str) -> bool:
     return scheme(Cleaning(**recipe), language) is not None
 
 
-def _score_texts(texts: Texts, protocol: Protocol, lowercase: bool, case_tells: bool) -> dict[str, Any]:
+def _score_texts(texts: Texts, protocol: Protocol, chosen: dict[str, Metric]) -> dict[str, Any]:
     ending = ENDINGS[protocol]
-    hypotheses, references = texts[f"hypotheses.{ending}"], texts[f"references.{ending}"]
-    return score_lines(hypotheses, references, protocol, lowercase, case_tells)
+    return _measure_all(chosen, texts[f"hypotheses.{ending}"], texts[f"references.{ending}"])
 
 
 def score_lines(
@@ -115,6 +142,8 @@ def score_lines(
     protocol: Protocol,
     lowercase: bool = True,
     case_tells: bool = False,
+    also: Sequence[str] = (),
+    language: str = "",
 ) -> dict[str, Any]:
     """Score hypotheses, one reference each.
 
@@ -124,14 +153,22 @@ def score_lines(
         protocol: ``tokenised`` splits at spaces only, ``detokenised`` as mteval-v13a does.
         lowercase: whether the hypotheses are lowercased, so that case must not count.
         case_tells: whether case is part of the spelling, so that it must count.
+        also: metrics besides those below, as `score` takes them.
+        language: of the text, which METEOR needs to know.
 
     Returns:
         For ``bleu``, ``chrf``, ``ter`` and ``exact`` (see there) their ``score`` (0 to 100; TER may pass 100, lower is
-        better), ``low`` and ``high`` (95 % bootstrap interval) and ``signature``; for BLEU also the four n-gram
-        ``precisions`` and the ``brevity_penalty``.
+        better), ``low`` and ``high`` (95 % bootstrap interval) and ``signature``; for BLEU also the n-gram
+        ``precisions`` and the ``brevity_penalty``; for METEOR its ``modules`` and whether one is missing, ``reduced``.
+
+    Raises:
+        ConfigError: as `score` does.
     """
+    return _measure_all(metrics(protocol, lowercase, case_tells, also, language), hypotheses, references)
+
+
+def _measure_all(chosen: dict[str, Metric], hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, Any]:
     fix_seed()
-    chosen = metrics(protocol, lowercase, case_tells)
     found = {name: _measure(metric, hypotheses, references) for name, metric in chosen.items()}
     return found | {"exact": exact(hypotheses, references)}
 
@@ -146,18 +183,34 @@ def exact(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, Any
     return {"score": 100 * share, "low": low, "high": high, "signature": f"equal lines|bs:{SAMPLES}|seed:{SEED}"}
 
 
-def metrics(protocol: Protocol, lowercase: bool, case_tells: bool = False) -> dict[str, Metric]:
-    """Sacrebleu's metrics as a protocol sets them; its command line by `command` sets them the same."""
+def metrics(
+    protocol: Protocol, lowercase: bool, case_tells: bool = False, also: Sequence[str] = (), language: str = ""
+) -> dict[str, Metric]:
+    """The metrics as a protocol sets them, those in ``also`` after sacrebleu's; `commands` sets them the same."""
     # Tokenised text is compared as it is.
     lower = lowercase and not case_tells and protocol == "detokenised"
     tokenizer = "none" if protocol == "tokenised" else "13a"
     # force: no warning that the text looks tokenised, which it is.
     bleu = BLEU(tokenize=tokenizer, lowercase=lower, force=True)
-    return {"bleu": bleu, "chrf": _CHRF(lowercase=lower), "ter": TER(case_sensitive=case_tells)}
+    standard: dict[str, Metric] = {"bleu": bleu, "chrf": _CHRF(lowercase=lower), "ter": TER(case_sensitive=case_tells)}
+    asked: dict[str, Callable[[], Metric]] = {
+        f"bleu{n}": partial(_ShortBLEU, tokenize=tokenizer, lowercase=lower, force=True, max_ngram_order=n)
+        for n in (1, 2, 3)
+    }
+    asked |= {"meteor": partial(Meteor, language), "meteor_nltk": NltkMeteor}
+    return standard | {name: make() for name, make in asked.items() if name in also}
+
+
+def commands(protocol: Protocol, lowercase: bool, case_tells: bool, chosen: Mapping[str, Metric]) -> str:
+    """The commands that print a protocol's scores, a line each: sacrebleu's, and METEOR's where it is measured."""
+    lines = [command(protocol, lowercase, case_tells)]
+    if isinstance(meteor := chosen.get("meteor"), Meteor):
+        lines.append(meteor.command(f"hypotheses.{ENDINGS[protocol]}", f"references.{ENDINGS[protocol]}"))
+    return "\n".join(lines)
 
 
 def command(protocol: Protocol, lowercase: bool, case_tells: bool = False) -> str:
-    """The command that prints a protocol's scores, to be run in the folder of ``scores.json``."""
+    """Sacrebleu's command that prints a protocol's scores, to be run in the folder of ``scores.json``."""
     ending = ENDINGS[protocol]
     options = "--tokenize none --force"
     if protocol == "detokenised":
@@ -187,4 +240,6 @@ def _measure(metric: Metric, hypotheses: Sequence[str], references: Sequence[str
     result = {"score": found.score, **interval, "signature": signature}
     if isinstance(metric, BLEU):
         result |= {"precisions": found.precisions, "brevity_penalty": found.bp}
+    if isinstance(metric, Meteor):
+        result |= {"modules": metric.modules, "reduced": metric.reduced}
     return result

@@ -11,16 +11,14 @@ from nmt.errors import DataError
 from nmt.files import read_json, read_lines
 from nmt.scoring.score import ENDINGS, SAMPLES, case_tells, fix_seed, metrics
 
-METRICS = ("bleu", "chrf", "ter")
 
-
-def compare(a: Path, b: Path, names: Sequence[str] = METRICS) -> dict[str, Any]:
+def compare(a: Path, b: Path, names: Sequence[str] | None = None) -> dict[str, Any]:
     """Compare two folders that `nmt.scoring.score.score` wrote, by each protocol whose references are the same.
 
     Args:
         a: scores of the first system, the baseline.
         b: scores of the second.
-        names: metrics to test, of bleu, chrf and ter.
+        names: metrics to test; when not given, all that both were scored by, but the share of equal lines.
 
     Returns:
         ``{"first", "second", "test", "sentences", "samples", protocol: {metric: {"first", "second", "difference",
@@ -29,6 +27,7 @@ def compare(a: Path, b: Path, names: Sequence[str] = METRICS) -> dict[str, Any]:
         protocol is left out.
 
     Raises:
+        ConfigError: Java, METEOR's jar or NLTK is missing, where those are tested.
         DataError: no scores there, or the two have no references in common.
     """
     first, second = (read_json(folder / "scores.json") for folder in (a, b))
@@ -40,9 +39,13 @@ def compare(a: Path, b: Path, names: Sequence[str] = METRICS) -> dict[str, Any]:
             f"compare two systems on one test set"
         )
     lowercase = first["cleaning"]["lowercase"] or second["cleaning"]["lowercase"]
-    tells = case_tells(first["cleaning"], first["languages"].split("-")[1])
+    language = first["languages"].split("-")[1]
+    tells = case_tells(first["cleaning"], language)
+    wanted = [name for name in first[shared[0]] if name in second[shared[0]] and name != "exact"]
+    wanted = [name for name in wanted if names is None or name in names]
     results: dict[str, Any] = {
-        protocol: _test(a, b, metrics(protocol, lowercase, tells), ENDINGS[protocol], names) for protocol in shared
+        protocol: _test(a, b, metrics(protocol, lowercase, tells, wanted, language), ENDINGS[protocol], wanted)
+        for protocol in shared
     }
     sizes = {"test": first["test"], "sentences": first["sentences"], "samples": SAMPLES}
     return {"first": str(a), "second": str(b), **sizes, **results}

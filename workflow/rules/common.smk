@@ -51,6 +51,7 @@ wildcard_constraints:
     split=r"[\w.-]+",
     selection=r"last|best|(epoch|update|average|average-best)-\d+",
     test=r"[\w.-]+",
+    pairs=r"\d+",
     decoding=r"[a-z]+\d*-[0-9a-f]{8}",
 
 
@@ -62,3 +63,8 @@ def system_of(wildcards):
 def tested(wildcards):
     """The same, with the corpus that holds the test set: its text may be another corpus's."""
     return or_say(PLAN.tested, wildcards.table, wildcards.system, wildcards.test)
+
+
+def texts_of(wildcards):
+    """Folders of a test set's raw and cleaned text."""
+    return LAYOUT.texts(tested(wildcards), wildcards.test)

@@ -4,7 +4,7 @@
 rule decode:
     input:
         model="<results>/runs/{table}/{system}/seed{seed}/{selection}/model",
-        clean=lambda w: LAYOUT.clean(tested(w)),
+        clean=lambda w: texts_of(w)[1],
         features=lambda w: PLAN.features(tested(w), [w.test], PLAN.decoding(w.decoding).images),
     output:
         hypotheses="<results>/runs/{table}/{system}/seed{seed}/{selection}/{test}/{decoding}/hypotheses.txt",

@@ -1,4 +1,4 @@
-# BLEU, chrF and TER, with the texts they were computed from beside them.
+# BLEU, chrF, TER and what else the table asks for, with the texts they were computed from beside them.
 
 
 rule score:
@@ -6,8 +6,8 @@ rule score:
         hypotheses="<results>/runs/{table}/{system}/seed{seed}/{selection}/{test}/{decoding}/hypotheses.txt",
         decoding="<results>/runs/{table}/{system}/seed{seed}/{selection}/{test}/{decoding}/decoding.json",
         model="<results>/runs/{table}/{system}/seed{seed}/{selection}/model",
-        raw=lambda w: LAYOUT.raw(tested(w)),
-        clean=lambda w: LAYOUT.clean(tested(w)),
+        raw=lambda w: texts_of(w)[0],
+        clean=lambda w: texts_of(w)[1],
     output:
         multiext(
             "<results>/runs/{table}/{system}/seed{seed}/{selection}/{test}/{decoding}/",
@@ -25,6 +25,8 @@ rule score:
     params:
         languages=lambda w: system_of(w).languages,
         folder=lambda w, output: Path(output.scores).parent,
+        also=lambda w: PLAN.score_options(w.table),
     shell:
         "nmt score {input.hypotheses} --clean {input.clean} --raw {input.raw} --test {wildcards.test} "
-        "--languages {params.languages} --model {input.model} --out {params.folder} > {log} 2>&1"
+        "--languages {params.languages} --model {input.model} --out {params.folder} {params.also} "
+        "> {log} 2>&1"

@@ -8,6 +8,7 @@ TABLE_FILES = [f"--tables={table_path(name)}" for name in PLAN.tables]
 
 
 onstart:
+    or_say(PLAN.check_tools, TARGETS)
     shell("nmt track prepare --config {PREPARED:q} {TABLE_FILES} --out {TRACKING}")
 
 

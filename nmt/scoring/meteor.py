@@ -1,0 +1,249 @@
+"""METEOR in its two kinds, Java METEOR 1.5 and NLTK's, as metrics that sacrebleu's intervals and tests work on."""
+
+import os
+import shlex
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, distribution, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sacrebleu.metrics.base import Metric, Score, Signature
+
+from nmt.errors import ConfigError, DataError
+
+JAR = "pycocoevalcap/meteor/meteor-1.5.jar"
+"""Where the package has it; paraphrase tables lie in ``data/`` beside it."""
+EXTRA = "pip install 'nmt[meteor]'"
+
+
+@dataclass(frozen=True)
+class Language:
+    """What METEOR 1.5 sets for a language: the jar's own defaults, after Denkowski and Lavie (2014)."""
+
+    code: str
+    weights: Mapping[str, float]  # of the modules, in their order
+    parameters: tuple[float, float, float, float] = (0.75, 1.4, 0.7, 0.5)  # alpha, beta, gamma, delta
+    normalizer: bool = True  # else the jar can only lowercase
+
+
+_ANY = {"exact": 1.0, "stem": 0.5}
+LANGUAGES = {
+    "cs": Language("cz", {"exact": 1.0, "paraphrase": 0.4}, (0.95, 0.2, 0.6, 0.8)),
+    "de": Language("de", {"exact": 1.0, "stem": 0.8, "paraphrase": 0.2}, (0.95, 1.0, 0.55, 0.55)),
+    "en": Language("en", {"exact": 1.0, "stem": 0.6, "synonym": 0.8, "paraphrase": 0.6}, (0.85, 0.2, 0.6, 0.75)),
+    "es": Language("es", {"exact": 1.0, "stem": 0.8, "paraphrase": 0.6}, (0.65, 1.3, 0.5, 0.8)),
+    "fr": Language("fr", {"exact": 1.0, "stem": 0.2, "paraphrase": 0.4}, (0.9, 1.4, 0.6, 0.65)),
+    "ru": Language("ru", _ANY | {"paraphrase": 0.5}),
+    "sv": Language("se", _ANY, normalizer=False),
+} | {code: Language(code, _ANY, normalizer=False) for code in ("da", "fi", "hu", "it", "nl", "no", "pt", "ro", "tr")}
+"""The languages that METEOR 1.5 knows, by ISO code."""
+
+
+def check_language(language: str) -> None:
+    """Raise a ConfigError where METEOR does not know a language."""
+    if language not in LANGUAGES:
+        known = ", ".join(sorted(LANGUAGES))
+        raise ConfigError(f"METEOR 1.5 does not know the language '{language}'; it knows {known}; leave meteor out")
+
+
+def check_tools(metrics: Container[str]) -> None:
+    """Raise a ConfigError where what these metrics need is missing: Java and the jar, or NLTK and its WordNet."""
+    if "meteor" in metrics:
+        java(), jar()
+    if "meteor_nltk" in metrics:
+        _nltk_score()
+
+
+def java() -> str:
+    """The command that runs Java; raises ConfigError where there is none."""
+    if found := shutil.which("java"):
+        return found
+    raise ConfigError(
+        "meteor needs Java, but there is no command 'java'; install it (on Debian: apt-get install "
+        "default-jre-headless), or leave meteor out of the table's metrics"
+    )
+
+
+def jar() -> Path:
+    """METEOR's jar: what METEOR_JAR names, else that of the package pycocoevalcap; raises ConfigError."""
+    if named := os.environ.get("METEOR_JAR"):
+        path = Path(named).absolute()
+        if not path.is_file():
+            raise ConfigError(f"METEOR_JAR: expected the path of meteor-1.5.jar, got '{named}', where no file is")
+        return path
+    try:
+        path = Path(str(distribution("pycocoevalcap").locate_file(JAR)))
+    except PackageNotFoundError:
+        path = Path(JAR)
+    if path.is_file():
+        return path
+    raise ConfigError(
+        f"meteor needs meteor-1.5.jar of the package pycocoevalcap, which is not installed; {EXTRA}, or name the "
+        "jar of a download of METEOR in METEOR_JAR, or leave meteor out of the table's metrics"
+    )
+
+
+class _Meteor(Metric):
+    """What the two kinds share: one reference, and a score of the sum of the sentences' statistics."""
+
+    def _aggregate_and_compute(self, stats: Sequence[Sequence[float]]) -> Any:
+        return self._compute_score_from_stats(np.sum(np.asarray(stats, np.float64), axis=0))
+
+    def _preprocess_segment(self, sent: str) -> str:
+        return sent
+
+    def _extract_reference_info(self, refs: Sequence[str]) -> dict[str, Any]:
+        return {"reference": refs[0]}
+
+
+class _JavaSignature(Signature):
+    def __init__(self, args: dict[str, Any]) -> None:
+        super().__init__(args)
+        self.info |= {"id": args["id"], "options": shlex.join(args["options"]), "version": "1.5"}
+
+
+class Meteor(_Meteor):
+    """Java METEOR 1.5 (Denkowski and Lavie 2014), 0 to 100: the jar aligns, all lines by one process.
+
+    The score of a corpus is that of the sums of its sentences' statistics, so it is computed here from what the jar
+    prints with ``-ssOut``. A language whose paraphrase table does not lie beside the jar is scored without that module.
+
+    Raises:
+        ConfigError: METEOR does not know the language, or Java or the jar is missing.
+    """
+
+    _SIGNATURE_TYPE = _JavaSignature
+
+    def __init__(self, language: str) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        check_language(language)
+        self._java, self._jar, self._known = java(), jar(), LANGUAGES[language]
+        table = self._jar.parent / "data" / f"paraphrase-{self._known.code}.gz"
+        self.reduced = "paraphrase" in self._known.weights and not table.is_file()
+        self.weights = {m: w for m, w in self._known.weights.items() if not (self.reduced and m == "paraphrase")}
+        self.options = self._options()
+        self.id = self._id()
+
+    def _options(self) -> list[str]:
+        options = ["-l", self._known.code, "-norm" if self._known.normalizer else "-lower"]
+        if self.reduced:
+            options += ["-m", self.modules, "-w", " ".join(map(str, self.weights.values()))]
+        return options
+
+    def _id(self) -> str:
+        """METEOR's name for a score's settings, as the jar prints it."""
+        parameters = "_".join(map(str, self._known.parameters))
+        modules = "_".join(module[:2] for module in self.weights)
+        weights = "_".join(map(str, self.weights.values()))
+        case = "norm" if self._known.normalizer else "lc_only"
+        return f"meteor-1.5-wo-{self._known.code}-{case}-{parameters}-{modules}-{weights}"
+
+    @property
+    def modules(self) -> str:
+        """The modules that align words, e.g. ``exact stem``."""
+        return " ".join(self.weights)
+
+    def command(self, hypotheses: str, references: str) -> str:
+        """The command that prints the score (0 to 1) of two files."""
+        return f"java -Xmx2G -jar {self._jar.name} {hypotheses} {references} {shlex.join(self.options)}"
+
+    def _extract_corpus_statistics(
+        self, hypotheses: Sequence[str], references: Sequence[Sequence[str]] | None
+    ) -> NDArray[np.float64]:
+        """For each sentence (N, 7): weighted words, weighted matches and matched words of both sides, and chunks.
+
+        As in the jar, a sentence that equals its reference has no chunks.
+        """
+        assert references is not None and len(references) == 1
+        self.num_refs = 1
+        counts = self._align(hypotheses, references[0])
+        *_, delta = self._known.parameters
+        lengths, function = counts[:, 0:2], counts[:, 2:4]
+        stages = counts[:, 4:20].reshape(-1, 4, 2, 2)[:, : len(self.weights)]  # stage, content or function word, side
+        weighted = np.einsum("nmks,m,k->ns", stages, list(self.weights.values()), [delta, 1 - delta])
+        weighted_lengths = delta * (lengths - function) + (1 - delta) * function
+        chunks, matched = counts[:, 20:21], counts[:, 21:23]
+        equal = (chunks == 1) & (matched == lengths).all(axis=1, keepdims=True)
+        return np.concatenate([weighted_lengths, weighted, matched, np.where(equal, 0.0, chunks)], axis=1)
+
+    def _align(self, hypotheses: Sequence[str], references: Sequence[str]) -> NDArray[np.float64]:
+        """The 23 counts that the jar prints for each sentence."""
+        with tempfile.TemporaryDirectory() as folder:
+            paths = [Path(folder) / name for name in ("hypotheses", "references")]
+            for path, lines in zip(paths, (hypotheses, references), strict=True):
+                # To Java a carriage return ends a line.
+                path.write_text("".join(line.replace("\r", " ") + "\n" for line in lines), encoding="utf-8")
+            machine = ["-XX:+UseSerialGC", "-Xmx2G", "-Dfile.encoding=UTF-8"]
+            command = [self._java, *machine, "-jar", str(self._jar), *map(str, paths), *self.options, "-ssOut"]
+            done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", check=False)
+        rows = [line.split() for line in done.stdout.splitlines()]
+        if done.returncode or len(rows) != len(hypotheses) or any(len(row) != 23 for row in rows):
+            said = (done.stderr.strip() or "nothing").splitlines()[0]
+            raise DataError(f"{self._jar}: expected 23 numbers for each of {len(hypotheses)} lines; Java said: {said}")
+        return np.array(rows, np.float64)
+
+    def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> list[float]:
+        return [float(v) for v in self._extract_corpus_statistics([hypothesis], [[ref_kwargs["reference"]]])[0]]
+
+    def _compute_score_from_stats(self, stats: Sequence[float]) -> Score:
+        """F-mean times (1 - penalty), Denkowski and Lavie (2014), section 2."""
+        weighted, weighted_gold, right, right_gold, matched, matched_gold, chunks = map(float, stats)
+        if not (right and right_gold):
+            return Score("METEOR", 0.0)
+        alpha, beta, gamma, _ = self._known.parameters
+        precision, recall = right / weighted, right_gold / weighted_gold
+        mean = 1 / ((1 - alpha) / precision + alpha / recall)
+        fragmentation = 2 * chunks / (matched + matched_gold)
+        return Score("METEOR", 100 * max(0.0, mean * (1 - gamma * fragmentation**beta)))
+
+
+class _NltkSignature(Signature):
+    def __init__(self, args: dict[str, Any]) -> None:
+        super().__init__(args)
+        self.info |= {"kind": "nltk", "stem": "porter", "wordnet": "en", "version": version("nltk")}
+
+
+class NltkMeteor(_Meteor):
+    """NLTK's ``meteor_score`` as it comes, 0 to 100: Porter's stems and English WordNet in any language.
+
+    Its scale is not METEOR's (alpha 0.9, beta 3, gamma 0.5, after Banerjee and Lavie 2005 and Lavie and Agarwal 2007),
+    and the score of a corpus is the mean of its sentences'. Words are what stands between spaces, without case.
+
+    Raises:
+        ConfigError: NLTK or its WordNet is missing.
+    """
+
+    _SIGNATURE_TYPE = _NltkSignature
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._score = _nltk_score()
+
+    def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> list[float]:
+        return [self._score([ref_kwargs["reference"].split()], hypothesis.split()), 1.0]
+
+    def _compute_score_from_stats(self, stats: Sequence[float]) -> Score:
+        return Score("METEOR (NLTK)", 100 * float(stats[0]) / float(stats[1]))
+
+
+def _nltk_score() -> Callable[..., float]:
+    """NLTK's function, and the data that it needs."""
+    try:
+        from nltk.corpus import wordnet
+        from nltk.translate.meteor_score import meteor_score
+    except ImportError:
+        raise ConfigError(f"meteor_nltk needs the package nltk, which is not installed; {EXTRA}") from None
+    try:
+        wordnet.ensure_loaded()
+    except LookupError:
+        raise ConfigError(
+            "meteor_nltk needs NLTK's WordNet, found in none of its data folders; python -m nltk.downloader wordnet, "
+            "or name the folder that has corpora/wordnet in NLTK_DATA"
+        ) from None
+    return meteor_score  # type: ignore[no-any-return]
