@@ -137,7 +137,7 @@ class Plan:
         images = self.settings.images.get(system.corpus)
         ready = images and images.features
         folder = ready or self.layout.features(system.corpus, system.model.backbone)
-        return [f"{folder}/{split}.npy" for split in splits]
+        return [str(folder / f"{split}.npy") for split in splits]
 
     def pictures(self, name: str, split: str) -> dict[str, Any]:
         """What the features of a split are made of: ``folder`` and ``names``, and ``made``, what a change of is seen.

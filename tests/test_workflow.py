@@ -105,16 +105,13 @@ PICTURED: dict[str, Any] = {
 def test_pictures_are_drawn_and_seen_where_systems_look_at_them(tmp_path: Path) -> None:
     project = stubbed(tmp_path)
     project.write("workflow/tables/one.yaml", PICTURED)
-    done = project.snakemake()
-    assert done.returncode == 0, done.stdout
-    assert {rule: jobs(done.stdout)[rule] for rule in ("draw", "features", "train")} == {
-        "draw": 1,
-        "features": 3,
-        "train": 3,
-    }
+    said = project.snakemake("--dry-run").stdout
+    assert {rule: jobs(said)[rule] for rule in ("draw", "features", "train")} == {"draw": 1, "features": 3, "train": 3}
     folder = "results/features/scenes/efficientnet-lite0"
-    assert f"--images {folder}  " in done.stdout and f"--images {folder}/test.npy" in done.stdout
-    assert done.stdout.count("--images") == 3  # one training, two translations
+    assert f"--images {folder} --tracking" in said and said.count("--images") == 3  # one training, two translations
+    assert said.count(f"--images {folder}/test.npy") == 2
+    assert project.snakemake().returncode == 0
+    assert "Nothing to be done" in project.snakemake().stdout
 
 
 def test_pictures_and_features_of_the_users_own(tmp_path: Path) -> None:
