@@ -14,6 +14,7 @@ from pydantic import BaseModel
 
 from nmt import config, strict
 from nmt.errors import ConfigError, DataError
+from nmt.interrupt import Interrupted
 
 Model = TypeVar("Model", bound=BaseModel)
 Command = Callable[..., Any]
@@ -62,6 +63,9 @@ class Commands(click.Group):
                 raise  # whoever read our output has gone: click ends quietly
             problem = f"{error.filename or 'writing'}: {error.strerror or error}"
             _fail(f"{problem}; check space, permissions and path, then run again")
+        except Interrupted as interruption:
+            click.echo(f"nmt: {interruption}; run the same command again to resume", err=True)
+            raise SystemExit(interruption.exit_code) from None
 
 
 def _fail(message: str) -> None:
@@ -156,17 +160,13 @@ def train(
     threads: int | None,
 ) -> None:
     """Train on ENCODED; state and results in RUN. Started again, it resumes."""
-    from nmt.training import Experiment, Interrupted
+    from nmt.training import Experiment
     from nmt.training import train as run_training
 
     experiment = settings_of(Experiment, settings)
     if tracking:
         _follow(run, tracking, name, seed)
-    try:
-        run_training(encoded, run, experiment, seed, device, threads, name)
-    except Interrupted as interruption:
-        click.echo(f"nmt: {interruption}; run the same command again to resume", err=True)
-        raise SystemExit(143) from None
+    run_training(encoded, run, experiment, seed, device, threads, name)
 
 
 def _follow(run: Path, tracking: Path, name: str, seed: int) -> None:

@@ -4,7 +4,6 @@ import fcntl
 import json
 import math
 import os
-import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -24,6 +23,7 @@ from nmt.config import ENDS, Model, Strict, Training, Transformer, amount, diges
 from nmt.data import Batch, Parallel
 from nmt.errors import ConfigError, DataError
 from nmt.files import read_json, read_lines, write_json, write_text
+from nmt.interrupt import Interrupted, heeded
 from nmt.models import build
 from nmt.models.loss import cross_entropy
 from nmt.subwords import SIDES
@@ -38,10 +38,6 @@ class Experiment(Strict):
 
     model: Model = Transformer()
     training: Training = Field(description="the training loop")
-
-
-class Interrupted(Exception):
-    """SIGTERM or SIGINT came; the training's state is saved."""
 
 
 def train(encoded: Path, run: Path, config: Experiment, seed: int, device: str, threads: int | None, name: str) -> None:
@@ -189,7 +185,7 @@ class Trainer:
         """Train until updates, epochs or patience end it; says which."""
         self.model.train()
         saved, self._ticked = self.progress.seconds, time.perf_counter()
-        with _signals(self), Meter(self.total, self.progress) as meter:
+        with heeded(self.told_to_stop), Meter(self.total, self.progress) as meter:
             for step in self._steps():
                 self._update(step)
                 self._tick()
@@ -200,7 +196,7 @@ class Trainer:
                 if self._milestones(step, rescue):
                     saved = self.progress.seconds
                 if told is not None and not self._ended():
-                    raise Interrupted(f"stopped by {signal.Signals(told).name} at update {step.update}")
+                    raise Interrupted(told, f"at update {step.update}")
         if self._out_of_patience():
             return "patience"
         return "updates" if self.progress.update == self.config.updates else "epochs"
@@ -426,20 +422,6 @@ def _line(record: dict[str, Any]) -> str:
 def say(text: str) -> None:
     """One line for people, that leaves a progress bar whole."""
     tqdm.write(text, file=sys.stderr)
-
-
-class _signals:
-    """While training, SIGTERM and SIGINT ask the trainer to stop after the update under way."""
-
-    def __init__(self, trainer: Trainer) -> None:
-        self._trainer = trainer
-
-    def __enter__(self) -> None:
-        self._old = {n: signal.signal(n, self._trainer.told_to_stop) for n in (signal.SIGTERM, signal.SIGINT)}
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._old.items():
-            signal.signal(number, handler)
 
 
 def _mix(seed: int, update: int) -> int:
