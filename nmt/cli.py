@@ -160,13 +160,15 @@ def train(
     threads: int | None,
 ) -> None:
     """Train on ENCODED; state and results in RUN. Started again, it resumes."""
+    from nmt.gpus import claimed
     from nmt.training import Experiment
     from nmt.training import train as run_training
 
     experiment = settings_of(Experiment, settings)
     if tracking:
         _follow(run, tracking, name, seed)
-    run_training(encoded, run, experiment, seed, device, threads, name)
+    with claimed(device):
+        run_training(encoded, run, experiment, seed, device, threads, name)
 
 
 def _follow(run: Path, tracking: Path, name: str, seed: int) -> None:
@@ -198,9 +200,12 @@ def average(run: Path, model: Path, at: str, encoded: Path) -> None:
 @device_options
 def decode(model: Path, source: Path, out: Path, settings: str, device: str, threads: int | None) -> None:
     """Translate the cleaned file SOURCE into OUT, line by line."""
+    from nmt.gpus import claimed
     from nmt.translate import decode_file
 
-    decode_file(model, source, out, settings_of(config.Decoding, settings), device, threads)
+    decoding = settings_of(config.Decoding, settings)
+    with claimed(device):
+        decode_file(model, source, out, decoding, device, threads)
 
 
 @main.command()
@@ -238,7 +243,10 @@ def track() -> None:
 @config_option
 @click.option("--tables", multiple=True, type=PATH, help="Table files; one experiment each.")
 @click.option("--out", type=PATH, required=True, help="tracking.json")
-def track_prepare(settings: str, tables: tuple[Path, ...], out: Path) -> None:
+@click.option(
+    "--later", is_flag=True, help="Jobs run on other machines: only `track publish` writes to a store in a file."
+)
+def track_prepare(settings: str, tables: tuple[Path, ...], out: Path, later: bool) -> None:
     """Create the store and an experiment a table, once, before jobs run at the same time."""
     from nmt.tracking import prepare
 
@@ -248,6 +256,7 @@ def track_prepare(settings: str, tables: tuple[Path, ...], out: Path) -> None:
         out.parent,
         {path.stem: config.load_table(path) for path in tables},
         workflow.seeds,
+        later,
     )
 
 
@@ -491,10 +500,11 @@ def export(model: Path, out: Path, to: Any) -> None:
 @main.command()
 @click.argument("out", type=PATH)
 def schemas(out: Path) -> None:
-    """Write the JSON schemas of config.yaml and of table files, for editors."""
+    """Write the JSON schemas of cluster.yaml, config.yaml and table files, for editors."""
+    from nmt.cluster import Cluster
     from nmt.files import write_json
 
-    for name, model in (("config", config.Workflow), ("table", config.TableFile)):
+    for name, model in (("cluster", Cluster), ("config", config.Workflow), ("table", config.TableFile)):
         write_json(out / f"{name}.schema.json", model.model_json_schema())
 
 

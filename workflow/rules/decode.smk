@@ -15,12 +15,14 @@ rule decode:
         "<benchmarks>/decode/{table}/{system}/seed{seed}/{selection}/{test}/{decoding}.tsv"
     conda:
         ENVIRONMENT
-    threads: CORES
+    threads: SHARE
     resources:
         **PLAN.device,
     params:
         config=lambda w: dump(PLAN.decoding(w.decoding)),
         source=lambda w: system_of(w).source,
     shell:
+        f"{STAY}"
         "nmt decode {input.model} {input.clean}/{wildcards.test}.{params.source} {output.hypotheses} "
         "--config {params.config:q} --device {resources.device} --threads {threads} > {log} 2>&1"
+        f"{REQUEUE}"

@@ -15,7 +15,7 @@ rule train:
     retries: 2
     conda:
         ENVIRONMENT
-    threads: CORES
+    threads: SHARE
     resources:
         **PLAN.device,
     params:
@@ -23,6 +23,7 @@ rule train:
         config=lambda w: experiment(system_of(w)),
     # Progress goes to the terminal too; `tee -i` outlives Ctrl-C, so that the last words are not lost.
     shell:
+        f"{STAY}"
         "nmt train {input.encoded} {params.run} --config {params.config:q} --seed {wildcards.seed} "
         "--name {wildcards.table}/{wildcards.system} --device {resources.device} --threads {threads} "
-        f"{FOLLOW} 2>&1 | tee -i {{log}}"
+        f"{FOLLOW} 2>&1 | tee -i {{log}}{REQUEUE}"
