@@ -12,30 +12,29 @@ from nmt.strict import load
 
 FILE = Path("cluster.yaml")
 
-Word = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.,+-]*$", description="letters, digits, _ . , + -")]
-Constraint = Annotated[
-    str, Field(pattern=r"^[A-Za-z0-9_.|&*()\[\]-]+$", description="as sbatch --constraint has it: a100|h100")
-]
+Word = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.,+-]*$")]
+Features = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.|&*()\[\]-]+$")]
+WORD, FEATURES = "letters, digits, _ . , + -", "features as sbatch --constraint has them: a100|h100"
 Gres = Annotated[
     str, Field(pattern=r"^gpu(:[A-Za-z0-9_.]+)?:[1-9]\d*$", description="gpu:1, or with the model gpu:a100:1")
 ]
 
 
 class Gpu(Strict):
-    """What a job with a GPU asks for besides."""
+    """What a job with a GPU asks for besides; what is not given is as for every job."""
 
     gres: Gres = "gpu:1"
-    partition: Word | None = Field(None, description="when not given, that of every job")
-    constraint: Constraint | None = Field(None, description="when not given, that of every job")
+    partition: Word | None = Field(None, description=WORD)
+    constraint: Features | None = Field(None, description=FEATURES)
 
 
 class Cluster(Strict):
     """cluster.yaml: what only the cluster's users know. What is not given is left to the cluster's defaults."""
 
-    account: Word | None = Field(None, description="the project that pays (sacctmgr show associations user=$USER)")
-    partition: Word | None = Field(None, description="one of those that sinfo lists; several with commas")
-    qos: Word | None = None
-    constraint: Constraint | None = Field(None, description="features that nodes must have")
+    account: Word | None = Field(None, description=WORD)  # who pays
+    partition: Word | None = Field(None, description=WORD)  # several with commas between
+    qos: Word | None = Field(None, description=WORD)
+    constraint: Features | None = Field(None, description=FEATURES)
     gpu: Gpu | None = Field(None, description="when not given, everything runs on CPUs")
 
     @classmethod

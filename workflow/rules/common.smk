@@ -23,7 +23,8 @@ def or_say(make, *arguments):
 
 PLAN = or_say(Plan.load, config, os.path.relpath(CONFIG_FILE), TARGETS)
 LAYOUT = PLAN.layout
-CORES = workflow.cores or 1
+# On a cluster a profile says how many (set-threads); what is not said there is one, for who submits and for the job.
+CORES = 1 if workflow.remote_exec else workflow.resource_settings.cores or 1
 GPUS = 0 if PLAN.settings.device == "cpu" else len(available())
 SHARE = max(1, CORES // max(1, GPUS))  # threads of each job with a GPU: so many run at once
 ENVIRONMENT = "../../envs/environment.yaml"

@@ -12,7 +12,7 @@ rule train:
         "<logs>/train/{table}/{system}/seed{seed}.log",
     benchmark:
         "<benchmarks>/train/{table}/{system}/seed{seed}.tsv"
-    retries: 2
+    retries: 0 if workflow.remote_exec else 2  # by who submits a job to a cluster, not in the job again
     conda:
         ENVIRONMENT
     threads: SHARE
