@@ -11,7 +11,7 @@ READY := .venv/.ready
 
 export MLFLOW_DISABLE_TELEMETRY := true
 
-.PHONY: help run test lint format bench ui report schemas clean-env clean-results
+.PHONY: help run test test-slurm lint format bench ui report schemas clean-env clean-results
 
 help:  ## say what there is
 	@sed -n 's/^\([a-z-]*\):.*##/  make \1\t/p' Makefile
@@ -21,6 +21,9 @@ run: $(READY)  ## build the tables that config.yaml lists
 
 test: $(READY)  ## run the tests
 	$(BIN)/python -m pytest $(ARGS)
+
+test-slurm: $(READY)  ## run the workflow on a SLURM cluster of its own; NMT_SLURM: docs/slurm.md
+	$(BIN)/python -m pytest tests/slurm $(ARGS)
 
 lint: $(READY)  ## check style, types and the workflow
 	$(BIN)/ruff check .

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 from torch import Tensor
 
 from nmt import runtime
@@ -57,11 +57,15 @@ class Translator:
     def __init__(self, folder: Path, device: torch.device) -> None:
         config = read_json(folder / "config.json")
         recipe = read_json(folder / "cleaning.json")
-        self.languages: list[str] = recipe["languages"].split("-")
-        self.cleaning = Cleaning(**recipe["cleaning"])
+        try:
+            self.languages: list[str] = recipe["languages"].split("-")
+            self.cleaning = Cleaning(**recipe["cleaning"])
+            settings: Model = TypeAdapter(Model).validate_python(config["model"])
+            vocabulary = config["vocabulary"]
+        except (KeyError, TypeError, AttributeError, ValidationError) as error:
+            problem = " ".join(str(error).split())
+            raise DataError(f"{folder}: expected config.json and cleaning.json of `nmt average`: {problem}") from None
         self.source, self.target = (Vocabulary(folder / f"{side}.model") for side in ("source", "target"))
-        vocabulary = config["vocabulary"]
-        settings: Model = TypeAdapter(Model).validate_python(config["model"])
         model = build(settings, vocabulary["source"], vocabulary["target"], self.source.ids.pad)
         load_weights(model, read_tensors(folder / "weights.safetensors"), folder)
         self.model, self.device = model.to(device).eval(), device
