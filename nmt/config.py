@@ -278,6 +278,9 @@ class Training(Strict):
     keep_last: Positive | None = Field(None, description="checkpoints kept; all when not given")
     keep_best: int = Field(1, ge=0, description="best checkpoints kept besides")
     precision: Literal["fp32", "bf16"] = "fp32"
+    on_nan: Literal["stop", "skip"] = Field(
+        "stop", description="at a gradient that is no number: stop, its batch saved, or leave the update out and count"
+    )
 
     @model_validator(mode="after")
     def _ends(self) -> Self:

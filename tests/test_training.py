@@ -220,6 +220,49 @@ def test_a_loss_that_is_not_a_number_stops_training(copy_corpus: Path, tmp_path:
     with pytest.raises(DataError, match=r"expected finite loss and gradients, got .*lower schedule\.peak"):
         run_to_end(copy_corpus, tmp_path, experiment(updates=200, schedule={"peak": 1e30, "warmup": 0}))
     assert not (tmp_path / "training.json").exists()
+    (kept,) = (tmp_path / "state").glob("not-a-number-*.json")
+    batch = read_json(kept)["batches"][0]
+    assert len(batch["source"]) == len(batch["target"]) > 1
+
+
+def spoiled(monkeypatch: pytest.MonkeyPatch, updates: set[int]) -> None:
+    """Some updates' gradients are no numbers."""
+    whole = Trainer._accumulate_gradients
+
+    def accumulate(self: Trainer, batch: Any, pieces: int) -> None:
+        whole(self, batch, pieces)
+        if self.progress.update + 1 in updates:
+            self._sums[0] = float("nan")
+            next(iter(self.model.parameters())).grad[:] = float("nan")  # type: ignore[index]
+
+    monkeypatch.setattr(Trainer, "_accumulate_gradients", accumulate)
+
+
+def test_a_training_stopped_by_a_passing_fault_ends_as_one_left_alone(
+    copy_corpus: Path, undisturbed: Path, tmp_path: Path
+) -> None:
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        pytest.raises(DataError, match=r"at update 17: .*not-a-number-00000017"),
+    ):
+        spoiled(patch, {17})
+        run_to_end(copy_corpus, tmp_path, experiment())
+    run_to_end(copy_corpus, tmp_path, experiment())
+    assert_same_weights(undisturbed, tmp_path)
+
+
+def test_updates_that_are_no_number_are_left_out_and_counted(copy_corpus: Path, tmp_path: Path) -> None:
+    config = experiment(on_nan="skip")
+    with pytest.MonkeyPatch.context() as patch:
+        spoiled(patch, {1, 20, 25})
+        found = run_to_end(copy_corpus, tmp_path, config)
+    assert (found["skipped"], found["updates"]) == (3, 40)
+    assert all(torch.isfinite(value).all() for value in weights(tmp_path, 40).values())
+    records = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    assert all(isinstance(r["loss"], float) and r["loss"] < 10 for r in records if "loss" in r)
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(DataError, match="at update 30"):
+        spoiled(patch, set(range(20, 40)))
+        run_to_end(copy_corpus, tmp_path / "too many", config)
 
 
 def test_no_gpu_where_one_was_asked(copy_corpus: Path, tmp_path: Path) -> None:
