@@ -11,7 +11,7 @@ READY := .venv/.ready
 
 export MLFLOW_DISABLE_TELEMETRY := true
 
-.PHONY: help run test test-slurm lint format bench ui report schemas clean-env clean-results
+.PHONY: help run test test-slurm test-faults lint format bench ui report schemas clean-env clean-results
 
 help:  ## say what there is
 	@sed -n 's/^\([a-z-]*\):.*##/  make \1\t/p' Makefile
@@ -24,6 +24,9 @@ test: $(READY)  ## run the tests
 
 test-slurm: $(READY)  ## run the workflow on a SLURM cluster of its own; NMT_SLURM: docs/slurm.md
 	$(BIN)/python -m pytest tests/slurm $(ARGS)
+
+test-faults: $(READY)  ## break each stage in many ways and compare what a rerun gives; prints benchmarks/faults.md
+	$(BIN)/python benchmarks/faults.py $(ARGS)
 
 lint: $(READY)  ## check style, types and the workflow
 	$(BIN)/ruff check .

@@ -84,7 +84,7 @@ def follow(run_dir: Path, tracking: Path, table: str, system: str, seed: int, pi
         seed: the run's seed.
         pid: the training's process.
     """
-    if not read_json(tracking)["live"]:
+    if tracking.is_file() and not read_json(tracking).get("live", True):
         return
     feed, delay, warned = None, POLL, False
     while True:

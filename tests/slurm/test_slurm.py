@@ -31,9 +31,9 @@ pytestmark = [
 CLAIMS = {  # what each node says that it has; nothing checks it
     "CLUSTER_CPUS": "8", "CLUSTER_MEM_MB": "64000", "CLUSTER_GPUS": "1", "CLUSTER_SACCT": "1", "CLUSTER_PORT": "17817",
 }  # fmt: skip
-UPDATES = 400
-LENGTHY = {"updates": UPDATES, "checkpoint_every": "20 updates", "validate_every": f"{UPDATES} updates", "keep_last": 1}
-SHORT = {"updates": 40, "validate_every": "20 updates", "schedule": {"peak": 0.003, "warmup": 20}}
+UPDATES = 200
+LENGTHY = {"updates": UPDATES, "checkpoint_every": "10 updates", "validate_every": f"{UPDATES} updates", "keep_last": 1}
+SHORT = {"updates": 20, "validate_every": "10 updates", "schedule": {"peak": 0.003, "warmup": 10}}
 COMMON = {"batch": "512 tokens", "validation_bleu": False}
 NAMES = ("left_alone", "cancelled", "warned")
 
@@ -42,8 +42,9 @@ def tables() -> dict[str, Any]:
     """The scenes table with less training, and one that trains the same system thrice, for longer."""
     scenes = yaml.safe_load((ROOT / "workflow/tables/scenes.yaml").read_text())
     tiny = scenes["systems"]["tiny"]
-    tiny |= {"model": {**tiny["model"], "layers": 1, "width": 32}, "training": COMMON | SHORT}
-    scenes["rows"] = [row | {"decoding": {"beam": 2, "length_factor": 1.0}} for row in scenes["rows"]]
+    tiny |= {"subwords": {"size": 300}, "model": {"layers": 1, "width": 32, "ffn": 64, "heads": 2}}
+    tiny |= {"training": COMMON | SHORT}
+    scenes["rows"] = [row | {"decoding": {"beam": 1, "length_factor": 1.0}} for row in scenes["rows"]]
     scenes["figures"] = ["loss", "learning-rate"]
     disturbed = {
         "caption": "One training, left alone, cancelled and warned of its time limit",
@@ -109,7 +110,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    made = Project(tmp_path_factory.mktemp("project"), tables(), limit=200)
+    made = Project(tmp_path_factory.mktemp("project"), tables(), limit=100)
     made.write("cluster.yaml", {"account": "test", "partition": "main", "gpu": {"gres": "gpu:1"}})
     return made
 
