@@ -11,7 +11,7 @@ READY := .venv/.ready
 
 export MLFLOW_DISABLE_TELEMETRY := true
 
-.PHONY: help run test lint format bench ui report schemas clean-env clean-results
+.PHONY: help run test test-slurm test-faults lint format bench ui report schemas clean-env clean-results
 
 help:  ## say what there is
 	@sed -n 's/^\([a-z-]*\):.*##/  make \1\t/p' Makefile
@@ -21,6 +21,12 @@ run: $(READY)  ## build the tables that config.yaml lists
 
 test: $(READY)  ## run the tests
 	$(BIN)/python -m pytest $(ARGS)
+
+test-slurm: $(READY)  ## run the workflow on a SLURM cluster of its own; NMT_SLURM: docs/slurm.md
+	$(BIN)/python -m pytest tests/slurm $(ARGS)
+
+test-faults: $(READY)  ## break each stage in many ways and compare what a rerun gives; prints benchmarks/faults.md
+	$(BIN)/python benchmarks/faults.py $(ARGS)
 
 lint: $(READY)  ## check style, types and the workflow
 	$(BIN)/ruff check .

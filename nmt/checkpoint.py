@@ -35,6 +35,7 @@ class Progress:
     valid_loss: float | None = None
     valid_bleu: float | None = None
     regular: bool = True  # due by checkpoint_every
+    skipped: int = 0  # updates left out, as their gradient was no number
 
 
 class Checkpoints:

@@ -14,6 +14,7 @@ from pydantic import BaseModel
 
 from nmt import config, strict
 from nmt.errors import ConfigError, DataError
+from nmt.interrupt import Interrupted
 
 Model = TypeVar("Model", bound=BaseModel)
 Command = Callable[..., Any]
@@ -62,6 +63,9 @@ class Commands(click.Group):
                 raise  # whoever read our output has gone: click ends quietly
             problem = f"{error.filename or 'writing'}: {error.strerror or error}"
             _fail(f"{problem}; check space, permissions and path, then run again")
+        except Interrupted as interruption:
+            click.echo(f"nmt: {interruption}; run the same command again to resume", err=True)
+            raise SystemExit(interruption.exit_code) from None
 
 
 def _fail(message: str) -> None:
@@ -226,17 +230,15 @@ def train(
     threads: int | None,
 ) -> None:
     """Train on ENCODED; state and results in RUN. Started again, it resumes."""
-    from nmt.training import Experiment, Interrupted
+    from nmt.gpus import claimed
+    from nmt.training import Experiment
     from nmt.training import train as run_training
 
     experiment = settings_of(Experiment, settings)
     if tracking:
         _follow(run, tracking, name, seed)
-    try:
+    with claimed(device):
         run_training(encoded, run, experiment, seed, device, threads, name, images)
-    except Interrupted as interruption:
-        click.echo(f"nmt: {interruption}; run the same command again to resume", err=True)
-        raise SystemExit(143) from None
 
 
 def _follow(run: Path, tracking: Path, name: str, seed: int) -> None:
@@ -271,9 +273,12 @@ def decode(
     model: Path, source: Path, out: Path, settings: str, images: Path | None, device: str, threads: int | None
 ) -> None:
     """Translate the cleaned file SOURCE into OUT, line by line."""
+    from nmt.gpus import claimed
     from nmt.translate import decode_file
 
-    decode_file(model, source, out, settings_of(config.Decoding, settings), device, threads, images)
+    decoding = settings_of(config.Decoding, settings)
+    with claimed(device):
+        decode_file(model, source, out, decoding, device, threads, images)
 
 
 @main.command()
@@ -316,7 +321,10 @@ def track() -> None:
 @config_option
 @click.option("--tables", multiple=True, type=PATH, help="Table files; one experiment each.")
 @click.option("--out", type=PATH, required=True, help="tracking.json")
-def track_prepare(settings: str, tables: tuple[Path, ...], out: Path) -> None:
+@click.option(
+    "--later", is_flag=True, help="Jobs run on other machines: only `track publish` writes to a store in a file."
+)
+def track_prepare(settings: str, tables: tuple[Path, ...], out: Path, later: bool) -> None:
     """Create the store and an experiment a table, once, before jobs run at the same time."""
     from nmt.tracking import prepare
 
@@ -326,6 +334,7 @@ def track_prepare(settings: str, tables: tuple[Path, ...], out: Path) -> None:
         out.parent,
         {path.stem: config.load_table(path) for path in tables},
         workflow.seeds,
+        later,
     )
 
 
@@ -577,10 +586,11 @@ def export(model: Path, out: Path, to: Any) -> None:
 @main.command()
 @click.argument("out", type=PATH)
 def schemas(out: Path) -> None:
-    """Write the JSON schemas of config.yaml and of table files, for editors."""
+    """Write the JSON schemas of cluster.yaml, config.yaml and table files, for editors."""
+    from nmt.cluster import Cluster
     from nmt.files import write_json
 
-    for name, model in (("config", config.Workflow), ("table", config.TableFile)):
+    for name, model in (("cluster", Cluster), ("config", config.Workflow), ("table", config.TableFile)):
         write_json(out / f"{name}.schema.json", model.model_json_schema())
 
 

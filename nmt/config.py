@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -329,6 +330,9 @@ class Training(Strict):
     keep_last: Positive | None = Field(None, description="checkpoints kept; all when not given")
     keep_best: int = Field(1, ge=0, description="best checkpoints kept besides")
     precision: Literal["fp32", "bf16"] = "fp32"
+    on_nan: Literal["stop", "skip"] = Field(
+        "stop", description="at a gradient that is no number: stop, its batch saved, or leave the update out and count"
+    )
 
     @model_validator(mode="after")
     def _ends(self) -> Self:
@@ -538,9 +542,20 @@ class Workflow(Strict):
     @field_validator("results", "mirror")
     @classmethod
     def _plain_path(cls, value: Path | None) -> Path | None:
-        if value is not None and any(character.isspace() for character in str(value)):
-            raise ValueError(f"expected a path without spaces, got '{value}'; it is written into command lines")
+        if value is not None and not re.fullmatch(r"[\w./~+@:,=-]+", str(value)):
+            raise ValueError(
+                f"expected a path of letters, digits and . / _ - + @ : , = ~ without spaces, got '{value}'; "
+                "it is written into command lines"
+            )
         return value and value.expanduser()
+
+
+def check_name(name: str, where: str) -> None:
+    """Raise a ConfigError if a name that becomes part of paths and commands has more than letters, digits, _ . -"""
+    try:
+        TypeAdapter(Name).validate_python(name)
+    except ValidationError:
+        raise ConfigError(f"{where}: expected a name of letters, digits, _ . -, got '{name}'") from None
 
 
 def check_selection(at: str) -> None:

@@ -5,7 +5,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -113,6 +113,12 @@ def write_text(path: Path, text: str) -> None:
     """Write a whole text file atomically."""
     with atomic_path(path) as part:
         part.write_text(text, encoding="utf-8")
+
+
+def write_lines(path: Path, lines: Iterable[str]) -> None:
+    """Write lines as they come, as a whole file."""
+    with atomic_path(path) as part, part.open("w", encoding="utf-8") as stream:
+        stream.writelines(f"{line}\n" for line in lines)
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
-from nmt.config import Decoding, Multimodal, Row, Shown, Strict, System, Table, Workflow, load_table
+from nmt.config import Decoding, Multimodal, Row, Shown, Strict, System, Table, Workflow, check_name, load_table
 from nmt.corpora import TRAIN_SAMPLE, TRAINING, holding, test_sets
 from nmt.errors import ConfigError
 from nmt.files import read_json
@@ -44,6 +44,8 @@ class Plan:
         for target in targets:
             if target.startswith("table_"):
                 _choose("no target", target, {f"table_{name}": None for name in names})
+        for name in names:
+            check_name(name, str(table_path(name)))
         tables = {name: load_table(table_path(name)) for name in names}
         for name in {*checked.tables, *(target.removeprefix("table_") for target in targets)} & set(tables):
             check_tests(name, tables[name], checked)

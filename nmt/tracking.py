@@ -36,7 +36,9 @@ SAMPLES = 10
 Records = list[dict[str, Any]]
 
 
-def prepare(uri: str | None, results: Path, tables: dict[str, Table], seeds: Sequence[int]) -> dict[str, Any]:
+def prepare(
+    uri: str | None, results: Path, tables: dict[str, Table], seeds: Sequence[int], later: bool = False
+) -> dict[str, Any]:
     """Create the store, an experiment a table, and a parent run for each system with several seeds.
 
     One process does this before any other logs: several that create a store or an experiment at once lose data.
@@ -46,19 +48,22 @@ def prepare(uri: str | None, results: Path, tables: dict[str, Table], seeds: Seq
         results: where ``tracking.json`` goes.
         tables: by name.
         seeds: of the systems that name none.
+        later: jobs run on several machines, so a store that is no server (sqlite does not work on a shared file system)
+            is left to `publish`, and trainings are not followed.
 
     Returns:
-        What is written to ``tracking.json``: ``{uri, experiments: {table: id}, parents: {"table/system": run id}}``.
-        A store that fails costs a warning; what it lacks (a parent's id is null) is then created by `publish`.
+        What is written to ``tracking.json``: ``{uri, live, experiments: {table: id}, parents: {"table/system": run
+        id}}``. A store that fails costs a warning; what it lacks (a parent's id is null) is then created by `publish`.
     """
     results = results.resolve()
     uri = uri or os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{results}/mlflow.db"
     parents = {f"{name}/{system}": None for name, table in tables.items() for system in _with_several(table, seeds)}
-    found: dict[str, Any] = {"uri": uri, "experiments": {}, "parents": parents}
+    live = uri.startswith("http") or not later
+    found: dict[str, Any] = {"uri": uri, "live": live, "experiments": {}, "parents": parents}
     results.mkdir(parents=True, exist_ok=True)
     try:
-        client = _connect(uri)
-        for name, table in tables.items():
+        client = _connect(uri) if live else None
+        for name, table in tables.items() if client else ():
             found["experiments"][name] = experiment = _experiment(client, name, uri, results)
             for system in _with_several(table, seeds):
                 found["parents"][f"{name}/{system}"] = _parent(client, experiment, name, system)
@@ -79,6 +84,8 @@ def follow(run_dir: Path, tracking: Path, table: str, system: str, seed: int, pi
         seed: the run's seed.
         pid: the training's process.
     """
+    if tracking.is_file() and not read_json(tracking).get("live", True):
+        return
     feed, delay, warned = None, POLL, False
     while True:
         ended = not _alive(pid)  # asked before the log is read, so that its last lines are not missed

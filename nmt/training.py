@@ -4,7 +4,6 @@ import fcntl
 import json
 import math
 import os
-import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -26,12 +25,14 @@ from nmt.data import Batch, Parallel
 from nmt.errors import ConfigError, DataError
 from nmt.files import read_json, read_lines, write_json, write_text
 from nmt.images import of_split, seen
+from nmt.interrupt import Interrupted, heeded
 from nmt.models import build
 from nmt.models.loss import cross_entropy
 from nmt.subwords import SIDES
 from nmt.validation import Validation
 
 RECORD_EVERY = 50  # updates between lines of the log
+SKIPPED = 10  # most updates in a row that on_nan: skip leaves out: more are no accident
 RESCUE_SECONDS = 300  # most training time that a crash between checkpoints may lose
 
 
@@ -40,10 +41,6 @@ class Experiment(Strict):
 
     model: Model = Transformer()
     training: Training = Field(description="the training loop")
-
-
-class Interrupted(Exception):
-    """SIGTERM or SIGINT came; the training's state is saved."""
 
 
 def train(
@@ -204,6 +201,8 @@ class Trainer:
                 "choose an earlier checkpoint in the table (at: epoch N), or move that folder away to train anew"
             )
         self._signal: int | None = None
+        self._skipped = 0  # updates left out in a row
+        self.gradient_norm = torch.zeros(())
         self._sums = torch.tensor(self.progress.sums, dtype=torch.float64, device=device)
 
     def _total_updates(self) -> int:
@@ -219,7 +218,7 @@ class Trainer:
         """Train until updates, epochs or patience end it; says which."""
         self.model.train()
         saved, self._ticked = self.progress.seconds, time.perf_counter()
-        with _signals(self), Meter(self.total, self.progress) as meter:
+        with heeded(self.told_to_stop), Meter(self.total, self.progress) as meter:
             for step in self._steps():
                 self._update(step)
                 self._tick()
@@ -230,7 +229,7 @@ class Trainer:
                 if self._milestones(step, rescue):
                     saved = self.progress.seconds
                 if told is not None and not self._ended():
-                    raise Interrupted(f"stopped by {signal.Signals(told).name} at update {step.update}")
+                    raise Interrupted(told, f"at update {step.update}")
         if self._out_of_patience():
             return "patience"
         return "updates" if self.progress.update == self.config.updates else "epochs"
@@ -256,16 +255,6 @@ class Trainer:
             self._checkpoint(False)
         return due or better or rescue or self._ended()
 
-    def _refuse_nan(self) -> None:
-        """Stop before a loss or gradient that is no number is validated, recorded or saved."""
-        nll, norm = float(self._sums[0]), float(self.gradient_norm)
-        if not (math.isfinite(nll) and math.isfinite(norm)):
-            where = f"{self.state} at update {self.progress.update}"
-            raise DataError(
-                f"{where}: expected finite loss and gradients, got {nll} and {norm}; "
-                "lower schedule.peak, raise warmup or set clip: 1.0, then run again"
-            )
-
     def _steps(self) -> Iterator[Step]:
         """The updates still to make, from where the progress stands."""
         update, epoch, taken = self.progress.update, self.progress.epoch, self.progress.batch
@@ -287,13 +276,33 @@ class Trainer:
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         torch.manual_seed(_mix(self.seed, step.update))  # dropout depends on (seed, update) alone
-        pieces = sum(batch.pieces for batch in step.batches)
+        pieces, before = sum(batch.pieces for batch in step.batches), self._sums.clone()
         for batch in step.batches:
             self._accumulate_gradients(batch, pieces)
-        self.gradient_norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip or math.inf)
-        self.optimizer.step()
+        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip or math.inf)
+        if math.isfinite(norm):
+            self.optimizer.step()
+            self.gradient_norm, self._skipped = norm, 0
+        else:
+            self._leave_out(step, float(norm), before)
         self.optimizer.zero_grad()
         self._advance(step, pieces)
+
+    def _leave_out(self, step: Step, norm: float, before: torch.Tensor) -> None:
+        """Go on without an update whose gradient is no number; or save its batches and stop, as on_nan says."""
+        self._skipped += 1
+        if self.config.on_nan == "skip" and self._skipped <= SKIPPED:
+            self.progress.skipped += 1
+            self._sums = before
+            return
+        kept = self.state / f"not-a-number-{step.update:08}.json"
+        batches = [{"source": batch.source.tolist(), "target": batch.target.tolist()} for batch in step.batches]
+        write_json(kept, {"update": step.update, "gradient_norm": str(norm), "batches": batches})
+        raise DataError(
+            f"{self.state} at update {step.update}: expected finite loss and gradients, got {float(self._sums[0])} and "
+            f"{norm}; its batches are in {kept}; lower schedule.peak, raise warmup or set clip: 1.0 (or on_nan: skip), "
+            "then run again"
+        )
 
     def _accumulate_gradients(self, batch: Batch, pieces: int) -> None:
         """Add the gradients of a batch's loss, taken as a mean over the update's pieces."""
@@ -314,13 +323,13 @@ class Trainer:
 
     def _record(self, step: Step, meter: "Meter") -> None:
         """Log the training loss since the last record."""
-        self._refuse_nan()
         nll, correct, pieces = self._sums.tolist()
         self._sums.zero_()
         record = {
-            "event": "train", "update": step.update, "epoch": round(step.epoch_fraction, 4), "loss": nll / pieces,
-            "accuracy": correct / pieces, "learning_rate": self.optimizer.param_groups[0]["lr"],
-            "gradient_norm": float(self.gradient_norm), "seconds": round(self.progress.seconds, 3),
+            "event": "train", "update": step.update, "epoch": round(step.epoch_fraction, 4),
+            "loss": nll / max(pieces, 1), "accuracy": correct / max(pieces, 1),
+            "learning_rate": self.optimizer.param_groups[0]["lr"], "gradient_norm": float(self.gradient_norm),
+            "skipped": self.progress.skipped, "seconds": round(self.progress.seconds, 3),
             "tokens_per_second": round(meter.speed(self.progress)),
         }  # fmt: skip
         self.log.write(record)
@@ -328,7 +337,6 @@ class Trainer:
 
     def _validate(self) -> bool:
         """Measure on the validation set; says whether it is the best so far."""
-        self._refuse_nan()
         loss, accuracy = self.validation.loss(self.model)
         score = self.validation.bleu(self.model) if self.config.validation_bleu else None
         train_score = self.validation.train_bleu(self.model)
@@ -350,7 +358,6 @@ class Trainer:
 
     def _checkpoint(self, regular: bool) -> None:
         """Save all there is to resume from; ``regular`` if checkpoint_every asks for it."""
-        self._refuse_nan()
         self.progress.regular = regular
         self.progress.sums = self._sums.tolist()
         saved = self.checkpoints.save(self.progress, self.model, self.optimizer)
@@ -379,8 +386,8 @@ class Trainer:
             "parameters": sum(p.numel() for p in self.model.parameters()), "updates": progress.update,
             "epochs": progress.epoch_fraction, "seconds": round(progress.seconds, 1), "pieces": progress.pieces,
             "tokens_per_second": round(progress.pieces / max(progress.seconds, 1e-9)), "stopped": stopped,
-            "too_long": self.data.too_long, "device": self.device.type, "hardware": runtime.hardware(self.device),
-            "versions": runtime.versions(),
+            "skipped": progress.skipped, "too_long": self.data.too_long, "device": self.device.type,
+            "hardware": runtime.hardware(self.device), "versions": runtime.versions(),
             "checkpoints": [
                 {"name": name, "update": p.update, "epoch": p.epoch_fraction, "regular": p.regular,
                  "valid_loss": p.valid_loss, "valid_bleu": p.valid_bleu} for name, p in points
@@ -456,20 +463,6 @@ def _line(record: dict[str, Any]) -> str:
 def say(text: str) -> None:
     """One line for people, that leaves a progress bar whole."""
     tqdm.write(text, file=sys.stderr)
-
-
-class _signals:
-    """While training, SIGTERM and SIGINT ask the trainer to stop after the update under way."""
-
-    def __init__(self, trainer: Trainer) -> None:
-        self._trainer = trainer
-
-    def __enter__(self) -> None:
-        self._old = {n: signal.signal(n, self._trainer.told_to_stop) for n in (signal.SIGTERM, signal.SIGINT)}
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._old.items():
-            signal.signal(number, handler)
 
 
 def _mix(seed: int, update: int) -> int:

@@ -1,28 +1,34 @@
 """A model directory and text in, text out: the library, the command line and the pipeline use the same."""
 
+import json
+import shutil
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import astuple, dataclass, replace
+from itertools import count, islice
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import numpy as np
 import torch
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 from torch import Tensor
 
 from nmt import runtime
 from nmt.checkpoint import load_weights, read_tensors
-from nmt.config import Cleaning, Decoding, Model, Shown, amount
+from nmt.config import Cleaning, Decoding, Model, Shown, amount, digest
 from nmt.data import cut
 from nmt.errors import ConfigError, DataError
-from nmt.files import read_json, read_lines, sha256, write_json, write_text
+from nmt.files import read_json, read_lines, sha256, write_json, write_lines, write_text
 from nmt.images import Pictures, describe, none, of_split
+from nmt.interrupt import Interrupted, heeded
 from nmt.models import build
 from nmt.search import Hypothesis, search
 from nmt.subwords import Vocabulary
 
 ALIGNED = 10  # sentences of a translated file whose attention is kept
+CHUNK = 4000  # lines of a file that are translated before they are put on disk
 
 
 @dataclass(frozen=True)
@@ -52,11 +58,15 @@ class Translator:
     def __init__(self, folder: Path, device: torch.device) -> None:
         config = read_json(folder / "config.json")
         recipe = read_json(folder / "cleaning.json")
-        self.languages: list[str] = recipe["languages"].split("-")
-        self.cleaning = Cleaning(**recipe["cleaning"])
+        try:
+            self.languages: list[str] = recipe["languages"].split("-")
+            self.cleaning = Cleaning(**recipe["cleaning"])
+            settings: Model = TypeAdapter(Model).validate_python(config["model"])
+            vocabulary = config["vocabulary"]
+        except (KeyError, TypeError, AttributeError, ValidationError) as error:
+            problem = " ".join(str(error).split())
+            raise DataError(f"{folder}: expected config.json and cleaning.json of `nmt average`: {problem}") from None
         self.source, self.target = (Vocabulary(folder / f"{side}.model") for side in ("source", "target"))
-        vocabulary = config["vocabulary"]
-        settings: Model = TypeAdapter(Model).validate_python(config["model"])
         model = build(settings, vocabulary["source"], vocabulary["target"], self.source.ids.pad)
         load_weights(model, read_tensors(folder / "weights.safetensors"), folder)
         self.model, self.device = model.to(device).eval(), device
@@ -222,42 +232,115 @@ def decode_file(
 
     The latter is where the decoder's last layer looked (mean over heads) in sentences spread evenly over the file. With
     ``nbest`` above 1 also ``nbest.tsv``: line number from 1, score, translation. ``images`` is the array of the lines'
-    image features, for a multimodal model.
+    image features, for a multimodal model. Interrupted, it goes on after the last whole `CHUNK` of lines, and ends with
+    the same files.
 
     Raises:
         ConfigError, DataError: see `Translator.load`; the source is missing or not UTF-8.
+        Interrupted: told to stop by a signal.
     """
     from tqdm import tqdm
 
     translator = Translator.load(model, device, threads)
-    lines = list(read_lines(source))
-    started = time.perf_counter()
-    pictures = translator.pictures(images, decoding.images, len(lines))
-    with tqdm(total=len(lines), unit="sentence", disable=None) as bar:
-        found = translator.translate_clean(lines, decoding, bar.update, pictures)
-    seconds = time.perf_counter() - started
-    if decoding.nbest > 1:
-        best = (f"{n}\t{t.score:.6f}\t{t.text}\n" for n, ts in enumerate(found, 1) for t in ts)
-        write_text(out.with_name("nbest.tsv"), "".join(best))
+    sentences = sum(1 for _ in read_lines(source))
+    pictures = translator.pictures(images, decoding.images, sentences)
     making = {
-        "decoding": decoding.model_dump(mode="json"), "seconds": round(seconds, 3), "sentences": len(lines),
-        "hardware": runtime.hardware(translator.device), "code_version": runtime.code_version(),
+        "decoding": decoding.model_dump(mode="json"), "sentences": sentences, "code_version": runtime.code_version(),
         "versions": runtime.versions(), "source_sha256": sha256(source),
         "model_sha256": sha256(model / "weights.safetensors"),
         **({"images": describe(images)} if images and pictures is not none else {}),
     }  # fmt: skip
+    mark = digest([making, translator.device.type])
+    chunks = Chunks(translator, source, decoding, pictures, out.with_name(f"{out.name}.chunks"), mark)
+    with tqdm(total=sentences, unit="sentence", disable=None) as bar:
+        seconds = chunks.translate(bar.update)
+    if decoding.nbest > 1:
+        best = ((n, t) for n, (_, ts) in enumerate(chunks.pairs(), 1) for t in ts)
+        write_lines(out.with_name("nbest.tsv"), (f"{n}\t{t.score:.6f}\t{t.text}" for n, t in best))
+    making |= {"seconds": round(seconds, 3), "hardware": runtime.hardware(translator.device)}
     write_json(out.with_name("decoding.json"), making)
-    write_json(out.with_name("alignments.json"), _alignments(translator, lines, found, pictures))
-    write_text(out, "".join(f"{translations[0].text}\n" for translations in found))
+    write_json(out.with_name("alignments.json"), _alignments(translator, chunks.pairs(), sentences, pictures))
+    write_lines(out, (translations[0].text for _, translations in chunks.pairs()))
+    chunks.forget()
+
+
+class Chunks:
+    """The translations of a file, on disk chunk by chunk as they come to be.
+
+    Args:
+        translator: the model.
+        source: the cleaned file.
+        decoding: how to search.
+        pictures: of the file's lines.
+        folder: where the chunks are; those with another mark are of another translation, and deleted.
+        mark: what two attempts must share for one to go on from the other's chunks.
+    """
+
+    def __init__(
+        self, translator: Translator, source: Path, decoding: Decoding, pictures: Pictures, folder: Path, mark: str
+    ) -> None:
+        self.translator, self.source, self.decoding, self.pictures = translator, source, decoding, pictures
+        self.folder, self.mark = folder, mark
+        self._told: int | None = None
+
+    def translate(self, progress: Callable[[int], Any]) -> float:
+        """Translate what is not there yet; returns the seconds that all of it took, in every attempt."""
+        for stale in self.folder.glob("*"):
+            if not stale.name.startswith(f"{self.mark}-"):
+                stale.unlink()
+        with heeded(self._note):
+            return sum(self._translate(*block, progress) for block in self._blocks())
+
+    def pairs(self) -> Iterator[tuple[str, list[Translation]]]:
+        """Each line with its translations, one chunk in memory at a time; for after `translate`."""
+        for _, place, lines in self._blocks():
+            found = read_json(place)["found"]
+            yield from ((line, [Translation(*t) for t in ts]) for line, ts in zip(lines, found, strict=True))
+
+    def forget(self) -> None:
+        """Delete the chunks."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _blocks(self) -> Iterator[tuple[int, Path, list[str]]]:
+        """The place of each chunk's first line, the file of its translations, and its lines."""
+        lines = read_lines(self.source)
+        for number in count():
+            if not (block := list(islice(lines, CHUNK))):
+                return
+            yield number * CHUNK, self.folder / f"{self.mark}-{number:06}.json", block
+
+    def _translate(self, first: int, place: Path, lines: list[str], progress: Callable[[int], Any]) -> float:
+        if place.is_file():
+            progress(len(lines))
+            return float(read_json(place)["seconds"])
+        started = time.perf_counter()
+
+        def done(sentences: int) -> None:
+            progress(sentences)
+            if self._told is not None:
+                raise Interrupted(self._told, f"in the translation of {self.source}")
+
+        found = self.translator.translate_clean(
+            lines, self.decoding, done, lambda indices: self.pictures(indices + first)
+        )
+        seconds = time.perf_counter() - started
+        write_text(place, json.dumps({"seconds": seconds, "found": [[astuple(t) for t in ts] for ts in found]}))
+        return seconds
+
+    def _note(self, number: int, _: FrameType | None) -> None:
+        self._told = number
 
 
 def _alignments(
-    translator: Translator, lines: Sequence[str], found: Sequence[Sequence[Translation]], pictures: Pictures
+    translator: Translator, pairs: Iterable[tuple[str, list[Translation]]], sentences: int, pictures: Pictures
 ) -> list[dict[str, Any]]:
     """Of some sentences: line number from 1, pieces of source and translation, and a row of weights a piece written."""
     aligned = []
-    for i in [i * len(lines) // ALIGNED for i in range(ALIGNED)] if len(lines) > ALIGNED else range(len(lines)):
-        looked = translator.attentions(lines[i], found[i][0], pictures(np.array([i])))
+    wanted = {i * sentences // ALIGNED for i in range(ALIGNED)} if sentences > ALIGNED else range(sentences)
+    for i, (line, translations) in enumerate(pairs):
+        if i not in wanted:
+            continue
+        looked = translator.attentions(line, translations[0], pictures(np.array([i])))
         if "source" in looked.weights:
             weights = looked.weights["source"][-1].mean(0).tolist()
             rounded = [[round(weight, 4) for weight in row] for row in weights]

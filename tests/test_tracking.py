@@ -279,7 +279,8 @@ def test_several_seeds(case: Case, tmp_path: Path) -> None:
 
 def test_a_dead_server_costs_warnings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     case = Case(tmp_path, [1, 2], DEAD)
-    assert case.store == {"uri": DEAD, "experiments": {}, "parents": {"toy/small": None, "toy/large": None}}
+    parents = {"toy/small": None, "toy/large": None}
+    assert case.store == {"uri": DEAD, "live": True, "experiments": {}, "parents": parents}
     pid = ended()
     fakes.write_log(case.run(1) / "state" / "log.jsonl", fakes.records(400, process=pid))
     case.follow(pid)
@@ -296,6 +297,24 @@ def test_what_a_dead_server_missed_is_made_up_for(tmp_path: Path, empty_store: P
     shutil.copy(empty_store, tmp_path / "back.db")
     write_json(case.tracking, case.store | {"uri": f"sqlite:///{tmp_path}/back.db"})
     assert case.publish()["status"] == "published"
+
+
+def test_a_store_left_for_later_is_written_by_publish_alone(tmp_path: Path, empty_store: Path) -> None:
+    case = Case(tmp_path, [1, 2])
+    folder = tmp_path / "later"
+    case.store, case.tracking = prepare(None, folder, {"toy": case.table}, [1, 2], later=True), folder / "tracking.json"
+    assert case.store["live"] is False and case.store["experiments"] == {}
+    case.follow(ended())
+    assert not (folder / "mlflow.db").exists()
+    shutil.copy(empty_store, folder / "mlflow.db")
+    for seed in (1, 2):
+        assert case.publish(seed)["status"] == "published"
+    experiment = case.client().get_experiment_by_name("toy").experiment_id
+    assert len(case.client().search_runs([experiment])) == 3  # two seeds, and the one above them
+
+
+def test_a_server_is_used_at_once_also_by_jobs_elsewhere(tmp_path: Path) -> None:
+    assert prepare(DEAD, tmp_path, {}, [1], later=True)["live"] is True
 
 
 def test_missing_results_are_errors(case: Case) -> None:

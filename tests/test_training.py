@@ -23,7 +23,8 @@ from nmt.average import average, select
 from nmt.config import Decoding, Schedule
 from nmt.errors import ConfigError, DataError
 from nmt.files import read_json, write_json
-from nmt.training import Experiment, Interrupted, Trainer, train
+from nmt.interrupt import Interrupted
+from nmt.training import Experiment, Trainer, train
 from nmt.translate import Translator, decode_file
 from nmt.validation import bleu
 
@@ -107,18 +108,21 @@ COMMAND = """
 import sys, time
 from pathlib import Path
 import nmt.training as training
+from nmt.interrupt import Interrupted
 slow = training.Trainer._update
 training.Trainer._update = lambda self, step: (time.sleep(0.05), slow(self, step))[1]
 config = training.Experiment.model_validate_json(sys.argv[3])
 try:
     training.train(Path(sys.argv[1]), Path(sys.argv[2]), config, 1, "cpu", 1, "copy/small")
-except training.Interrupted:
-    sys.exit(143)
+except Interrupted as interruption:
+    sys.exit(interruption.exit_code)
 """
 
 
 @pytest.mark.parametrize(
-    ("kind", "number"), [(kind, signal.SIGKILL) for kind in KINDS] + [("transformer", signal.SIGTERM)]
+    ("kind", "number"),
+    [(kind, signal.SIGKILL) for kind in KINDS]
+    + [("transformer", number) for number in (signal.SIGTERM, signal.SIGUSR1)],
 )
 def test_killed_anywhere_and_started_again_ends_bit_identical(
     copy_corpus: Path, undisturbed: Path, tmp_path: Path, kind: str, number: signal.Signals
@@ -137,7 +141,7 @@ def test_killed_anywhere_and_started_again_ends_bit_identical(
             time.sleep(0.01)
         time.sleep(moments.uniform(0, 1.2))
         process.send_signal(number)
-        assert process.wait() in (-signal.SIGKILL, 143, 0)
+        assert process.wait() in (-signal.SIGKILL, 128 + number, 0)
     run_to_end(copy_corpus, tmp_path, config)
     assert_same_weights(undisturbed, tmp_path)
     records = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
@@ -216,6 +220,49 @@ def test_a_loss_that_is_not_a_number_stops_training(copy_corpus: Path, tmp_path:
     with pytest.raises(DataError, match=r"expected finite loss and gradients, got .*lower schedule\.peak"):
         run_to_end(copy_corpus, tmp_path, experiment(updates=200, schedule={"peak": 1e30, "warmup": 0}))
     assert not (tmp_path / "training.json").exists()
+    (kept,) = (tmp_path / "state").glob("not-a-number-*.json")
+    batch = read_json(kept)["batches"][0]
+    assert len(batch["source"]) == len(batch["target"]) > 1
+
+
+def spoiled(monkeypatch: pytest.MonkeyPatch, updates: set[int]) -> None:
+    """Some updates' gradients are no numbers."""
+    whole = Trainer._accumulate_gradients
+
+    def accumulate(self: Trainer, batch: Any, pieces: int) -> None:
+        whole(self, batch, pieces)
+        if self.progress.update + 1 in updates:
+            self._sums[0] = float("nan")
+            next(iter(self.model.parameters())).grad[:] = float("nan")  # type: ignore[index]
+
+    monkeypatch.setattr(Trainer, "_accumulate_gradients", accumulate)
+
+
+def test_a_training_stopped_by_a_passing_fault_ends_as_one_left_alone(
+    copy_corpus: Path, undisturbed: Path, tmp_path: Path
+) -> None:
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        pytest.raises(DataError, match=r"at update 17: .*not-a-number-00000017"),
+    ):
+        spoiled(patch, {17})
+        run_to_end(copy_corpus, tmp_path, experiment())
+    run_to_end(copy_corpus, tmp_path, experiment())
+    assert_same_weights(undisturbed, tmp_path)
+
+
+def test_updates_that_are_no_number_are_left_out_and_counted(copy_corpus: Path, tmp_path: Path) -> None:
+    config = experiment(on_nan="skip")
+    with pytest.MonkeyPatch.context() as patch:
+        spoiled(patch, {1, 20, 25})
+        found = run_to_end(copy_corpus, tmp_path, config)
+    assert (found["skipped"], found["updates"]) == (3, 40)
+    assert all(torch.isfinite(value).all() for value in weights(tmp_path, 40).values())
+    records = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    assert all(isinstance(r["loss"], float) and r["loss"] < 10 for r in records if "loss" in r)
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(DataError, match="at update 30"):
+        spoiled(patch, set(range(20, 40)))
+        run_to_end(copy_corpus, tmp_path / "too many", config)
 
 
 def test_no_gpu_where_one_was_asked(copy_corpus: Path, tmp_path: Path) -> None:
@@ -265,6 +312,59 @@ def test_decoding_a_file_keeps_order_and_empty_lines(copy_corpus: Path, undistur
     assert len(scores) == 3 and scores == sorted(scores, reverse=True)
     making = read_json(tmp_path / "out/decoding.json")
     assert making["decoding"]["beam"] == 3 and making["sentences"] == len(lines)
+
+
+DECODE = """
+import sys, time
+from pathlib import Path
+import nmt.translate as translate
+from nmt.config import Decoding
+from nmt.interrupt import Interrupted
+translate.CHUNK = 20
+slow = translate.search
+translate.search = lambda *given: (time.sleep(0.05), slow(*given))[1]
+decoding = Decoding(beam=2, nbest=2, batch="60 tokens")
+try:
+    translate.decode_file(Path(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3]), decoding, "cpu", 1)
+except Interrupted as interruption:
+    sys.exit(interruption.exit_code)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGUSR1])
+def test_decoding_goes_on_after_the_last_whole_chunk(model: Path, tmp_path: Path, number: signal.Signals) -> None:
+    source, whole, cut = tmp_path / "source.txt", tmp_path / "whole", tmp_path / "cut"
+    source.write_text("".join(f"{line}\n" for line in ["", *copy_lines(150, 9)]))
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+
+    def start(out: Path) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-c", DECODE, str(model), str(source), str(out / "hypotheses.txt")]
+        return subprocess.Popen(command, stderr=subprocess.DEVNULL, env=environment)
+
+    assert start(whole).wait() == 0
+    kept: list[tuple[str, int]] = []
+    for chunks in (1, 3):
+        process = start(cut)
+        while process.poll() is None and len(list(cut.glob("hypotheses.txt.chunks/*.json"))) < chunks:
+            time.sleep(0.01)
+        process.send_signal(number)
+        assert process.wait() == (-number if number == signal.SIGKILL else 128 + number)
+        assert not (cut / "hypotheses.txt").exists()
+        there = [(path.name, path.stat().st_mtime_ns) for path in sorted(cut.glob("hypotheses.txt.chunks/*.json"))]
+        assert there[: len(kept)] == kept and len(there) >= chunks
+        kept = there
+    assert start(cut).wait() == 0
+    for name in ("hypotheses.txt", "nbest.tsv", "alignments.json"):
+        assert (cut / name).read_bytes() == (whole / name).read_bytes()
+    assert not list(cut.glob("*.chunks"))
+
+
+def test_chunks_of_another_translation_are_not_taken(model: Path, tmp_path: Path) -> None:
+    (tmp_path / "source.txt").write_text("w1 w2\n")
+    stale = tmp_path / "hypotheses.txt.chunks" / "00000000-000000.json"
+    write_json(stale, {"seconds": 1, "found": [[["wrong", 0.0, []]]]})
+    decode_file(model, tmp_path / "source.txt", tmp_path / "hypotheses.txt", Decoding(beam=1), "cpu", 1)
+    assert (tmp_path / "hypotheses.txt").read_text() != "wrong\n" and not stale.exists()
 
 
 def test_a_model_that_is_cut_short_is_named(copy_corpus: Path, undisturbed: Path, tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ def built(first_run: tuple[Path, str], tmp_path: Path) -> Project:
     return project
 
 
-@pytest.mark.parametrize("name", ["config", "table"])
+@pytest.mark.parametrize("name", ["cluster", "config", "table"])
 def test_schemas_are_those_of_the_models(name: str, tmp_path: Path) -> None:
     assert CliRunner().invoke(main, ["schemas", str(tmp_path)]).exit_code == 0
     written, committed = (folder / f"{name}.schema.json" for folder in (tmp_path, ROOT / "workflow" / "schemas"))

@@ -1,9 +1,11 @@
 # What every stage shares: the checked plan of what is to be made, and where things are.
 import os
+import signal
 import sys
 from pathlib import Path
 
 from nmt.errors import ConfigError
+from nmt.gpus import available
 from nmt.plan import Plan, dump, experiment, table_path
 
 # Tables asked for on the command line; Snakemake gives its targets only after all rules are read.
@@ -21,7 +23,10 @@ def or_say(make, *arguments):
 
 PLAN = or_say(Plan.load, config, os.path.relpath(CONFIG_FILE), TARGETS)
 LAYOUT = PLAN.layout
-CORES = workflow.cores or 1
+# On a cluster a profile says how many (set-threads); what is not said there is one, for who submits and for the job.
+CORES = 1 if workflow.remote_exec else workflow.resource_settings.cores or 1
+GPUS = 0 if PLAN.settings.device == "cpu" else len(available())
+SHARE = max(1, CORES // max(1, GPUS))  # threads of each job with a GPU: so many run at once
 ENVIRONMENT = "../../envs/environment.yaml"
 # Whether MLflow follows a training is no parameter: Snakemake would train again when it changes.
 TRACKING = LAYOUT.results / "tracking.json"
@@ -31,6 +36,16 @@ FOLLOW = f"--tracking {TRACKING}" if PLAN.settings.tracking.live else ""
 os.environ.update(PATH=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]))
 if PLAN.settings.mirror:
     os.environ.update(NMT_MIRROR=str(PLAN.settings.mirror))
+
+
+# A scheduler's signal goes to every process of a job. `nmt` saves what it has and ends; the others wait for it.
+signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+STAY = "trap '' TERM USR1; "
+# Warned of its time limit (128 + SIGUSR1), a job on SLURM goes back into the queue, and goes on from what it saved.
+REQUEUE = (
+    ' || {{ code=$?; if [ $code = 138 ] && [ -n "${{SLURM_JOB_ID:-}}" ]; then '
+    'scontrol requeue "$SLURM_JOB_ID" || true; fi; exit $code; }}'
+)
 
 
 pathvars:

@@ -16,7 +16,7 @@ rule decode:
         "<benchmarks>/decode/{table}/{system}/seed{seed}/{selection}/{test}/{decoding}.tsv"
     conda:
         ENVIRONMENT
-    threads: CORES
+    threads: SHARE
     resources:
         **PLAN.device,
     params:
@@ -24,6 +24,7 @@ rule decode:
         source=lambda w: system_of(w).source,
         images=lambda w, input: f"--images {input.features[0]}" if input.features else "",
     shell:
+        f"{STAY}"
         "nmt decode {input.model} {input.clean}/{wildcards.test}.{params.source} {output.hypotheses} "
         "--config {params.config:q} --device {resources.device} --threads {threads} {params.images} "
-        "> {log} 2>&1"
+        f"> {{log}} 2>&1{REQUEUE}"

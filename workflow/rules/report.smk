@@ -23,6 +23,7 @@ rule report:
         ),
     log:
         "<logs>/report/{table}.log",
+    localrule: True
     conda:
         ENVIRONMENT
     params:

@@ -9,7 +9,8 @@ TABLE_FILES = [f"--tables={table_path(name)}" for name in PLAN.tables]
 
 onstart:
     or_say(PLAN.check_tools, TARGETS)
-    shell("nmt track prepare --config {PREPARED:q} {TABLE_FILES} --out {TRACKING}")
+    later = "--later" if workflow.non_local_exec else ""
+    shell(f"nmt track prepare --config {{PREPARED:q}} {{TABLE_FILES}} --out {{TRACKING}} {later}")
 
 
 rule track:
@@ -26,6 +27,8 @@ rule track:
     localrule: True
     conda:
         ENVIRONMENT
+    resources:
+        store=1,  # a profile may ask for one at a time
     params:
         run=lambda w, input: Path(input.training).parent,
         folders=lambda w, input: [Path(file).parent for file in input.scores],

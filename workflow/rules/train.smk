@@ -13,10 +13,10 @@ rule train:
         "<logs>/train/{table}/{system}/seed{seed}.log",
     benchmark:
         "<benchmarks>/train/{table}/{system}/seed{seed}.tsv"
-    retries: 2
+    retries: 0 if workflow.remote_exec else 2  # by who submits a job to a cluster, not in the job again
     conda:
         ENVIRONMENT
-    threads: CORES
+    threads: SHARE
     resources:
         **PLAN.device,
     params:
@@ -25,7 +25,8 @@ rule train:
         images=lambda w, input: f"--images {Path(input.features[0]).parent}" if input.features else "",
     # Progress goes to the terminal too; `tee -i` outlives Ctrl-C, so that the last words are not lost.
     shell:
+        f"{STAY}"
         "nmt train {input.encoded} {params.run} --config {params.config:q} --seed {wildcards.seed} "
         "--name {wildcards.table}/{wildcards.system} --device {resources.device} --threads {threads} "
         "{params.images} "
-        f"{FOLLOW} 2>&1 | tee -i {{log}}"
+        f"{FOLLOW} 2>&1 | tee -i {{log}}{REQUEUE}"
