@@ -86,10 +86,11 @@ def test_scenes_from_nothing_to_a_translating_model(tmp_path: Path) -> None:
 
 def test_scenes_with_their_pictures(tmp_path: Path) -> None:
     model = {"kind": "multimodal", "backbone": "efficientnet-lite0", "layers": 1, "width": 32, "ffn": 64, "heads": 2}
+    training = {"batch": "512 tokens", "updates": 6, "validation_bleu": False}
     shown = [{"beam": 1, **SHORT, "images": images} for images in ("right", "swapped")]
     table = {
         "caption": "A trial", "tests": ["test_ambiguous"], "figures": [],
-        "systems": {"seeing": {**SYSTEM, "model": model}},
+        "systems": {"seeing": {**SYSTEM, "model": model, "training": training}},
         "rows": [{"label": decoding["images"], "system": "seeing", "decoding": decoding} for decoding in shown],
     }  # fmt: skip
     results = run(Project(tmp_path, {"trial": table}, limit=40, tracking={"live": False}))
