@@ -483,7 +483,7 @@ class Workflow:
         return subprocess.CompletedProcess(process.args, process.returncode, output)
 
     def files(self) -> dict[str, str]:
-        """What it made, times apart: pages and figures show them; a subword model holds its path, its vocabulary not."""
+        """What it made, times apart: pages and figures show them; a subword model holds its path, its .vocab not."""
         found = {}
         for path in sorted(self.folder.glob("results/**/*")):
             inner = path.relative_to(self.folder / "results")
