@@ -572,7 +572,7 @@ def main(tries: int, seed: int, only: str | None) -> None:
     failed = False
     with tempfile.TemporaryDirectory() as folder:
         shop = Workshop(Path(folder), seed)
-        print("| fault | tried | identical after a rerun | lost |\n|---|---|---|---|", flush=True)
+        print("| fault | tried | identical after a rerun | made again |\n|---|---|---|---|", flush=True)
         for name, (times, fault, possible) in FAULTS.items():
             if not possible() or (only and only not in name):
                 continue
