@@ -37,7 +37,14 @@ TRAINING = {
     "validation_bleu": False, "schedule": {"peak": 0.005, "warmup": 10},
 }  # fmt: skip
 DECODING = {"beam": 4, "length_factor": 1.0, "length_extra": 5}
-TIMES = {"seconds", "training_seconds", "tokens_per_second", "time", "process"}  # what no two runs share
+TIMES = {
+    "seconds",
+    "training_seconds",
+    "decoding_seconds",
+    "tokens_per_second",
+    "time",
+    "process",
+}  # what no two runs share
 NAMED = ["--name", "t/s", "--seed", "1"]
 
 #: Each stage: its command, what it writes, and what of that is compared.
@@ -476,11 +483,11 @@ class Workflow:
         return subprocess.CompletedProcess(process.args, process.returncode, output)
 
     def files(self) -> dict[str, str]:
-        """What it made, times apart; pages and figures show times."""
+        """What it made, times apart: pages and figures show them; a subword model holds its path, its .vocab not."""
         found = {}
         for path in sorted(self.folder.glob("results/**/*")):
             inner = path.relative_to(self.folder / "results")
-            whole = path.suffix in (".json", ".txt", ".tok", ".detok", ".safetensors", ".npy", ".model", ".vocab")
+            whole = path.suffix in (".json", ".txt", ".tok", ".detok", ".safetensors", ".npy", ".vocab")
             if path.is_file() and whole and inner.parts[0] != "mlartifacts" and not path.name.startswith("track"):
                 found[str(inner)] = essence(path)
         return found
@@ -565,7 +572,7 @@ def main(tries: int, seed: int, only: str | None) -> None:
     failed = False
     with tempfile.TemporaryDirectory() as folder:
         shop = Workshop(Path(folder), seed)
-        print("| fault | tried | identical after a rerun | lost |\n|---|---|---|---|", flush=True)
+        print("| fault | tried | identical after a rerun | made again |\n|---|---|---|---|", flush=True)
         for name, (times, fault, possible) in FAULTS.items():
             if not possible() or (only and only not in name):
                 continue

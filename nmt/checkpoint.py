@@ -12,6 +12,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn, optim
 
+from nmt.config import digest
 from nmt.errors import DataError
 from nmt.files import atomic_directory, read_json, sha256, write_json
 
@@ -52,6 +53,13 @@ class Checkpoints:
         """How far the training was at a checkpoint."""
         return Progress(**read_json(checkpoint / PROGRESS)["progress"])
 
+    def _verified(self, checkpoint: Path) -> Progress:
+        """The same, if it is as it was written; older checkpoints have no digest of it."""
+        written = read_json(checkpoint / PROGRESS)
+        if written.get("digest", expected := digest(written["progress"])) != expected:
+            raise DataError(f"{checkpoint / PROGRESS}: is not as it was written")
+        return Progress(**written["progress"])
+
     def save(self, progress: Progress, model: nn.Module, optimizer: optim.Optimizer) -> Path:
         """Write a whole checkpoint, or none."""
         target = self.folder / f"update-{progress.update:08d}"
@@ -59,7 +67,8 @@ class Checkpoints:
             write_tensors(weights_of(model), part / WEIGHTS)
             write_tensors(_flatten(model, optimizer), part / OPTIMIZER)
             hashes = {name: sha256(part / name) for name in (WEIGHTS, OPTIMIZER)}
-            write_json(part / PROGRESS, {"progress": asdict(progress), "sha256": hashes})
+            found = asdict(progress)
+            write_json(part / PROGRESS, {"progress": found, "digest": digest(found), "sha256": hashes})
         return target
 
     def resume(self, model: nn.Module, optimizer: optim.Optimizer) -> Progress:
@@ -71,7 +80,7 @@ class Checkpoints:
             shutil.rmtree(leftover)
         for checkpoint in reversed(self.all()):
             try:
-                progress = self.progress(checkpoint)
+                progress = self._verified(checkpoint)
                 weights, state = load_verified(checkpoint, WEIGHTS), load_verified(checkpoint, OPTIMIZER)
             except (DataError, KeyError, TypeError) as error:
                 warnings.warn(f"{error}; set aside as damaged-{checkpoint.name}, resuming from before", stacklevel=2)

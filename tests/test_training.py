@@ -183,6 +183,18 @@ def test_a_damaged_checkpoint_is_set_aside_and_the_one_before_taken(
     assert_same_weights(undisturbed, tmp_path)
 
 
+def test_a_digit_that_changed_in_a_checkpoints_progress_is_seen(
+    copy_corpus: Path, undisturbed: Path, tmp_path: Path
+) -> None:
+    run_to_end(copy_corpus, tmp_path, experiment(updates=30))
+    newest = tmp_path / "state/checkpoints/update-00000030/progress.json"
+    newest.write_text(newest.read_text().replace('"batch": 30', '"batch": 20'))
+    assert read_json(newest)["progress"]["batch"] == 20
+    with pytest.warns(UserWarning, match=r"progress\.json: is not as it was written; set aside"):
+        run_to_end(copy_corpus, tmp_path, experiment())
+    assert_same_weights(undisturbed, tmp_path)
+
+
 def test_the_state_of_another_training_is_kept_aside(
     copy_corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
