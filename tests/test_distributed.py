@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -22,7 +23,7 @@ from nmt.training import Experiment, train
 
 TRANSFORMER = {"layers": 1, "width": 32, "ffn": 64, "heads": 2}
 RECURRENT = {
-    "kind": "recurrent", "layers": 2, "width": 32, "tied": "none", "attention": {"kind": "local-p", "window": 3},
+    "kind": "recurrent", "layers": 1, "width": 32, "tied": "none", "attention": {"kind": "local-p", "window": 3},
 }  # fmt: skip
 LIKE_ONE = {
     "updates": 200, "validate_every": "100 updates", "checkpoint_every": "200 updates", "train_bleu": 20,
@@ -38,6 +39,10 @@ def experiment(model: dict[str, Any], dropout: float, **training: Any) -> Experi
     return Experiment.model_validate({"model": model | {"dropout": dropout}, "training": training})
 
 
+def shorter(config: Experiment, updates: int) -> Experiment:
+    return config.model_copy(update={"training": config.training.model_copy(update={"updates": updates})})
+
+
 # Batches of one sentence leave the second of two processes without any.
 ALIKE = {
     "transformer": experiment(TRANSFORMER, 0.0, batch="256 tokens", accumulate=2, **LIKE_ONE),
@@ -45,8 +50,14 @@ ALIKE = {
     "lone": experiment(TRANSFORMER, 0.0, batch="1 sentences", accumulate=3, **LIKE_ONE | {"updates": 50}),
 }
 DROPPED = experiment(TRANSFORMER, 0.2, **SHORT)
-FORCED = experiment(RECURRENT | {"teacher_forcing": 0.75}, 0.2, **SHORT)
-JOBS = ALIKE | {"dropped": DROPPED, "again": DROPPED, "forced": FORCED, "forced again": FORCED}
+FORCED = experiment(RECURRENT | {"teacher_forcing": 0.75}, 0.2, **SHORT | {"updates": 15})
+JOBS = ALIKE | {
+    "half": shorter(ALIKE["transformer"], 100),
+    "dropped": DROPPED,
+    "again": DROPPED,
+    "forced": FORCED,
+    "forced again": FORCED,
+}
 
 # Arguments: the corpus, how long each update sleeps, a file of [folder, experiment] of trainings, one after the other.
 PROCESS = """
@@ -58,15 +69,15 @@ from nmt.distributed import joined
 encoded, pause, jobs = sys.argv[1:]
 quick = training.Trainer._update
 training.Trainer._update = lambda self, step: (time.sleep(float(pause)), quick(self, step))[1]
-with joined("cpu") as processes:
-    training.joined = lambda device: nullcontext(processes)
-    for run, config in json.loads(Path(jobs).read_text()):
-        config = training.Experiment.model_validate(config)
-        try:
+try:
+    with joined("cpu") as processes:
+        training.joined = lambda device: nullcontext(processes)
+        for run, config in json.loads(Path(jobs).read_text()):
+            config = training.Experiment.model_validate(config)
             training.train(Path(encoded), Path(run), config, 1, "cpu", 1, "copy/small")
-        except training.Interrupted as interruption:
-            print(interruption, file=sys.stderr)
-            sys.exit(143)
+except training.Interrupted as interruption:
+    print(interruption, file=sys.stderr)
+    sys.exit(143)
 """
 
 
@@ -97,7 +108,7 @@ def ended(processes: list[subprocess.Popen[str]]) -> tuple[list[int], str]:
 
 def records(run: Path, *keys: str) -> list[tuple[Any, ...]]:
     found = map(json.loads, (run / "log.jsonl").read_text().splitlines())
-    return [tuple(r[key] for key in keys) for r in found if r["event"] in ("train", "valid")]
+    return [tuple(r.get(key, 0) for key in keys) for r in found if r["event"] in ("train", "valid")]
 
 
 def weights(run: Path, update: int) -> dict[str, torch.Tensor]:
@@ -106,7 +117,8 @@ def weights(run: Path, update: int) -> dict[str, torch.Tensor]:
 
 def assert_same(one: Path, other: Path) -> None:
     """The same weights and losses, bit for bit."""
-    first, second = weights(one, 40), weights(other, 40)
+    last = read_json(one / "training.json")["updates"]
+    first, second = weights(one, last), weights(other, last)
     assert first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
     assert records(one, "event", "update", "loss") == records(other, "event", "update", "loss")
 
@@ -128,16 +140,19 @@ def test_two_processes_train_the_model_of_one(copy_corpus: Path, by_two: Path, t
     assert (found["hardware"]["processes"], expected["hardware"]["processes"]) == (2, 1)
     for fact in ("identity", "updates", "epochs", "pieces", "parameters"):
         assert found[fact] == expected[fact]
-    keys = ("event", "update", "loss", "accuracy", "epoch")
-    curve, like = records(by_two / name, *keys), records(tmp_path, *keys)
-    assert len(curve) == len(like) >= 2
-    for (*ours, epoch), (*theirs, whole) in zip(curve, like, strict=True):
-        assert ours == pytest.approx(theirs, rel=1e-5) and epoch == whole
-    assert records(tmp_path, "loss")[-1] < records(tmp_path, "loss")[0]
+    for fact in ("event", "update", "epoch", "learning_rate"):
+        assert records(by_two / name, fact) == records(tmp_path, fact)
+    losses, like = (records(run, "loss", "gradient_norm") for run in (by_two / name, tmp_path))
+    for ours, theirs in zip(losses, like, strict=True):
+        assert ours == pytest.approx(theirs, rel=1e-5)
+    assert like[-1][0] < like[0][0]
     last = config.training.updates
     assert last
     for key, value in weights(tmp_path, last).items():
-        torch.testing.assert_close(weights(by_two / name, last)[key], value, rtol=1e-3, atol=1e-4, msg=key)
+        ours, theirs = weights(by_two / name, last)[key], value
+        if key.endswith("attention.project.bias"):  # of queries, keys, values: softmax does not see that of the keys,
+            ours, theirs = (torch.stack(bias.chunk(3))[[0, 2]] for bias in (ours, theirs))  # whose gradient is rounding
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5, msg=key)
 
 
 @pytest.mark.parametrize(("one", "other"), [("dropped", "again"), ("forced", "forced again")])
@@ -151,23 +166,29 @@ def test_processes_drop_different_elements(copy_corpus: Path, by_two: Path, tmp_
     assert first != records(tmp_path, "loss")
 
 
-@pytest.mark.parametrize(("rank", "number"), [(1, signal.SIGKILL), (1, signal.SIGTERM)])
-def test_a_signal_to_one_process_ends_all_and_they_resume_bit_identical(
-    copy_corpus: Path, by_two: Path, tmp_path: Path, rank: int, number: signal.Signals
-) -> None:
-    processes = start(tmp_path, {"run": DROPPED}, (copy_corpus, copy_corpus), pause=0.1)
-    while not list(tmp_path.glob("run/state/checkpoints/update-*")) and processes[rank].poll() is None:
+def disturbed(folder: Path, corpus: Path, number: signal.Signals) -> tuple[list[int], str, list[str]]:
+    """How a training ends whose second process gets a signal after a new checkpoint, and what checkpoints it has."""
+    found = folder / "run/state/checkpoints"
+    before = set(found.glob("update-*"))
+    processes = start(folder, {"run": DROPPED}, (corpus, corpus), pause=0.1)
+    while not set(found.glob("update-*")) - before and processes[1].poll() is None:
         time.sleep(0.01)
-    time.sleep(0.35)
-    processes[rank].send_signal(number)
+    time.sleep(0.25)
+    processes[1].send_signal(number)
     codes, said = ended(processes)
-    saved = sorted(path.name for path in tmp_path.glob("run/state/checkpoints/update-*"))
-    if number == signal.SIGTERM:
-        assert codes == [143, 143] and said.count("stopped by SIGTERM at update") == 1
-        assert saved[-1] == f"update-{int(said.split()[-1]):08d}"
-    else:
-        assert codes == [1, -signal.SIGKILL] and said.count("another process of this training has ended") == 1
-    assert saved[-1] < "update-00000040" and not (tmp_path / "run/training.json").exists()
+    assert not (folder / "run/training.json").exists()
+    return codes, said, sorted(path.name for path in found.glob("update-*"))
+
+
+def test_killed_and_told_to_stop_they_end_together_and_resume_bit_identical(
+    copy_corpus: Path, by_two: Path, tmp_path: Path
+) -> None:
+    codes, said, saved = disturbed(tmp_path, copy_corpus, signal.SIGKILL)
+    assert codes == [1, -signal.SIGKILL] and said.count("another process of this training has ended") == 1
+    assert saved == ["update-00000010"]
+    codes, said, saved = disturbed(tmp_path, copy_corpus, signal.SIGTERM)
+    assert codes == [143, 143] and said.count("stopped by SIGTERM at update") == 1
+    assert "update-00000020" <= saved[-1] < "update-00000040" and saved[-1].endswith(f"{int(said.split()[-1]):08d}")
     codes, said = ended(start(tmp_path, {"run": DROPPED}, (copy_corpus, copy_corpus)))
     assert codes == [0, 0], said
     assert_same(tmp_path / "run", by_two / "dropped")
@@ -184,9 +205,7 @@ def test_an_error_of_one_process_is_told_once(copy_corpus: Path, tmp_path: Path,
 
 def test_one_process_goes_on_where_two_were(copy_corpus: Path, by_two: Path, tmp_path: Path) -> None:
     config = ALIKE["transformer"]
-    half = config.model_copy(update={"training": config.training.model_copy(update={"updates": 100})})
-    codes, said = ended(start(tmp_path, {"run": half}, (copy_corpus, copy_corpus)))
-    assert codes == [0, 0], said
+    shutil.copytree(by_two / "half", tmp_path / "run")
     train(copy_corpus, tmp_path / "run", config, 1, "cpu", 1, "copy/small")
     assert [r[0] for r in records(tmp_path / "run", "update")][-1] == 200
     starts = [line for line in (tmp_path / "run/log.jsonl").read_text().splitlines() if '"start"' in line]
@@ -196,9 +215,7 @@ def test_one_process_goes_on_where_two_were(copy_corpus: Path, by_two: Path, tmp
 
 
 def test_torchrun_starts_the_command(copy_corpus: Path, tmp_path: Path) -> None:
-    config = json.dumps(
-        DROPPED.model_copy(update={"training": DROPPED.training.model_copy(update={"updates": 5})}).essence()
-    )
+    config = json.dumps(shorter(DROPPED, 5).essence())
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "nmt"]
     done = subprocess.run(
         [*launch, "train", str(copy_corpus), str(tmp_path), "--config", config, "--device", "cpu", "--threads", "1"],
