@@ -13,6 +13,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn, optim
 
 from nmt.config import digest
+from nmt.distributed import Processes
 from nmt.errors import DataError
 from nmt.files import atomic_directory, read_json, sha256, write_json
 
@@ -106,6 +107,17 @@ class Checkpoints:
                 shutil.rmtree(doomed)
         for path in sorted(keep)[:-RESUMABLE]:
             (path / OPTIMIZER).unlink(missing_ok=True)
+
+
+def spread(processes: Processes, progress: Progress, model: nn.Module, optimizer: optim.Optimizer) -> Progress:
+    """Give every process the first one's weights, optimiser's state and progress, which is returned."""
+    if processes.size == 1:
+        return progress
+    progress, weights, state = processes.from_first((progress, weights_of(model), _flatten(model, optimizer)))
+    if not processes.first:
+        load_weights(model, weights, Path("the first process"))
+        _unflatten(model, optimizer, state)
+    return progress
 
 
 def best_of(progress: Mapping[Path, Progress], monitor: str) -> list[Path]:

@@ -229,13 +229,18 @@ def train(
     device: str,
     threads: int | None,
 ) -> None:
-    """Train on ENCODED; state and results in RUN. Started again, it resumes."""
+    """Train on ENCODED; state and results in RUN. Started again, it resumes.
+
+    By several processes: torchrun --standalone --nproc-per-node 2 -m nmt train …, or srun -n 2 nmt train …; each takes
+    as many threads as --threads says.
+    """
+    from nmt.distributed import place
     from nmt.gpus import claimed
     from nmt.training import Experiment
     from nmt.training import train as run_training
 
-    experiment = settings_of(Experiment, settings)
-    if tracking:
+    experiment, (rank, _) = settings_of(Experiment, settings), place()
+    if tracking and rank == 0:
         _follow(run, tracking, name, seed)
     with claimed(device):
         run_training(encoded, run, experiment, seed, device, threads, name, images)

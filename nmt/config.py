@@ -532,6 +532,7 @@ class Workflow(Strict):
     tables: list[Name] = Field(min_length=1)
     seeds: list[Seed] = Field([1], min_length=1)
     device: Literal["auto", "cpu", "cuda"] = "auto"
+    processes: Positive = Field(1, description="of each training; on GPUs each takes one (docs/several-processes.md)")
     mirror: Path | None = Field(None, description="folder laid out as MANIFEST.tsv says; else NMT_MIRROR, else URLs")
     limit: Positive | None = Field(None, description="cut every split to its first lines, for a quick trial")
     results: Path = Path("results")

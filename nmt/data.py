@@ -163,8 +163,11 @@ class Parallel:
 
     def batch(self, indices: Indices) -> Batch:
         """Pad the pairs of these indices."""
-        pieces = int(self.target.lengths[indices].sum()) - len(indices)
-        return Batch(self.source.pad(indices), self.target.pad(indices), pieces, self.images(indices))
+        return Batch(self.source.pad(indices), self.target.pad(indices), self.pieces(indices), self.images(indices))
+
+    def pieces(self, indices: Indices) -> int:
+        """Target pieces to predict in the pairs of these indices, EOS included."""
+        return int(self.target.lengths[indices].sum()) - len(indices)
 
     def batches(self, size: str, shuffle: tuple[int, int] | None = None) -> list[Indices]:
         """Cut the split into batches of pairs of like length.

@@ -63,6 +63,13 @@ class Plan:
         gpu = {} if self.settings.device == "cpu" else {"gpu": 1}
         return {"device": self.settings.device} | gpu
 
+    @property
+    def training(self) -> dict[str, Any]:
+        """The same of a training, a GPU for each of its processes; in a SLURM job they are tasks, which srun starts."""
+        processes = self.settings.processes
+        gpus = {"gpu": processes} if "gpu" in self.device else {}
+        return self.device | gpus | ({"tasks": processes, "mpi": "srun"} if processes > 1 else {})
+
     def system(self, table: str, system: str) -> System:
         """A system by its names; raises ConfigError with the nearest."""
         found: Table = _choose("no table", table, self.tables)
@@ -201,7 +208,7 @@ class Plan:
 
     def settings_for(self, tables: list[str]) -> str:
         """The settings that the closing stages read; another device, mirror or corpus re-makes nothing."""
-        unused: dict[str, Any] = {"device": "auto", "mirror": None, "corpora": {}, "images": {}}
+        unused: dict[str, Any] = {"device": "auto", "processes": 1, "mirror": None, "corpora": {}, "images": {}}
         return dump(self.settings.model_copy(update={"tables": tables, **unused}))
 
     def closing_words(self, targets: Iterable[str]) -> str:

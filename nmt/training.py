@@ -7,7 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,9 +19,10 @@ from pydantic import Field
 from tqdm import tqdm
 
 from nmt import optim, runtime
-from nmt.checkpoint import Checkpoints, Progress
+from nmt.checkpoint import Checkpoints, Progress, spread
 from nmt.config import ENDS, Model, Strict, Training, Transformer, amount, digest
 from nmt.data import Batch, Parallel
+from nmt.distributed import ALONE, Processes, joined
 from nmt.errors import ConfigError, DataError
 from nmt.files import read_json, read_lines, write_json, write_text
 from nmt.images import of_split, seen
@@ -55,8 +56,9 @@ def train(
 ) -> None:
     """Train to the end, resuming whatever state ``run/state`` holds of the same training.
 
-    Writes ``run/log.jsonl`` and then, last, ``run/training.json``. Randomness is a function of (seed, update), so an
-    interrupted training ends with the same weights as an undisturbed one, bit for bit on a CPU with as many threads.
+    Writes ``run/log.jsonl`` and then, last, ``run/training.json``. Randomness is a function of (seed, update, process),
+    so an interrupted training ends with the same weights as an undisturbed one, bit for bit on a CPU with as many
+    threads and processes. Of several processes (`nmt.distributed`) each calls this with the same arguments.
 
     Args:
         encoded: the corpus.
@@ -64,41 +66,45 @@ def train(
         config: what to train.
         seed: of all that is random.
         device: as `nmt.runtime.prepare` takes it.
-        threads: of the CPU.
+        threads: of the CPU, for each process.
         name: table/system.
         images: for a multimodal model, the folder of ``train.npy`` and ``valid.npy``.
 
     Raises:
         ConfigError: no GPU where one was asked, a model that the vocabularies do not fit, an end already passed.
-        DataError: encoded text or state is damaged, another process trains here, the loss is no number.
+        DataError: encoded text or state is damaged, another process trains here, the loss is no number, another
+            process of this training has ended.
         Interrupted: told to stop by a signal.
     """
-    chosen, version = runtime.prepare(device, threads), runtime.code_version()
-    meta = read_json(encoded / "meta.json")
-    _check_tying(config, meta, encoded)
-    made_of = {
-        "config": config.model_dump(mode="json"),
-        "seed": seed,
-        "data": meta["splits"],
-        "subwords": meta["subwords"],
-    } | seen(config.model, images)
-    with _alone(run):
-        same = identity(config, made_of)
-        state = claim_state(run / "state", same, made_of["config"])
-        for name_of_old in ("training.json", "log.jsonl"):  # of a training before this one
-            (run / name_of_old).unlink(missing_ok=True)
-        trainer = Trainer(encoded, state, config, seed, chosen, images)
-        stopped = trainer.run()
-        write_text(run / "log.jsonl", (state / "log.jsonl").read_text(encoding="utf-8"))
-        facts = {
-            "name": name,
-            **made_of,
-            "identity": same,
-            **trainer.summary(stopped),
-            "corpus": meta["corpus"],
-            "code_version": version,
-        }
-        write_json(run / "training.json", facts)
+    with joined(device) as processes:
+        chosen, version = runtime.prepare(device, threads), runtime.code_version()
+        meta = read_json(encoded / "meta.json")
+        _check_tying(config, meta, encoded)
+        made_of = {
+            "config": config.model_dump(mode="json"),
+            "seed": seed,
+            "data": meta["splits"],
+            "subwords": meta["subwords"],
+        } | seen(config.model, images)
+        same, state = identity(config, made_of), run / "state"
+        with _alone(run) if processes.first else nullcontext():
+            if processes.first:
+                claim_state(state, same, made_of["config"])
+                for name_of_old in ("training.json", "log.jsonl"):  # of a training before this one
+                    (run / name_of_old).unlink(missing_ok=True)
+            trainer = Trainer(encoded, state, config, seed, chosen, images, processes)
+            stopped = trainer.run()
+            if processes.first:
+                write_text(run / "log.jsonl", (state / "log.jsonl").read_text(encoding="utf-8"))
+                facts = {
+                    "name": name,
+                    **made_of,
+                    "identity": same,
+                    **trainer.summary(stopped),
+                    "corpus": meta["corpus"],
+                    "code_version": version,
+                }
+                write_json(run / "training.json", facts)
 
 
 def _check_tying(config: Experiment, meta: dict[str, Any], encoded: Path) -> None:
@@ -167,11 +173,12 @@ class Step:
     epoch: int  # finished epochs after it
     batch: int  # batches taken of the epoch under way after it
     epoch_fraction: float
-    batches: list[Batch]
+    pieces: int  # target pieces to predict in all its batches
+    batches: list[Batch]  # this process's sentences; none of a batch that has too few for all
 
 
 class Trainer:
-    """One training: model, data, optimiser and progress."""
+    """One training: model, data, optimiser and progress, alike in each of its processes."""
 
     def __init__(
         self,
@@ -181,7 +188,9 @@ class Trainer:
         seed: int,
         device: torch.device,
         images: Path | None = None,
+        processes: Processes = ALONE,
     ) -> None:
+        self.processes = processes
         self.config, self.seed, self.device, self.state = config.training, seed, device, state
         meta = read_json(encoded / "meta.json")
         torch.manual_seed(seed)
@@ -190,10 +199,11 @@ class Trainer:
         self.optimizer = optim.make(self.model, self.config.optimizer)
         pictures = partial(of_split, config.model, None, images)
         self.data = Parallel(encoded, "train", self.model.longest, pictures)
-        self.validation = Validation(encoded, device, self.model.longest, self.config.train_bleu, pictures)
+        self.validation = Validation(encoded, device, self.model.longest, self.config.train_bleu, pictures, processes)
         self.checkpoints = Checkpoints(state / "checkpoints")
-        self.progress = self.checkpoints.resume(self.model, self.optimizer)
-        self.log = Log(state / "log.jsonl", self.progress)
+        found = self.checkpoints.resume(self.model, self.optimizer) if processes.first else Progress()
+        self.progress = spread(processes, found, self.model, self.optimizer)
+        self.log = Log(state / "log.jsonl" if processes.first else None, self.progress)
         self.total = self._total_updates()
         if self.progress.update > self.total:
             raise ConfigError(
@@ -218,17 +228,17 @@ class Trainer:
         """Train until updates, epochs or patience end it; says which."""
         self.model.train()
         saved, self._ticked = self.progress.seconds, time.perf_counter()
-        with heeded(self.told_to_stop), Meter(self.total, self.progress) as meter:
+        with heeded(self.told_to_stop), Meter(self.total, self.progress, self.processes.first) as meter:
             for step in self._steps():
                 self._update(step)
                 self._tick()
                 if step.update % RECORD_EVERY == 0 or step.update == self.total:
                     self._record(step, meter)
-                told = self._signal  # read once: one that comes later is heeded after the next update
-                rescue = told is not None or self.progress.seconds - saved > RESCUE_SECONDS
-                if self._milestones(step, rescue):
+                # Agreed on once: a signal that comes later is heeded after the next update.
+                told, late = self.processes.most(self._signal or 0, self.progress.seconds - saved > RESCUE_SECONDS)
+                if self._milestones(step, rescue=bool(told or late)):
                     saved = self.progress.seconds
-                if told is not None and not self._ended():
+                if told and not self._ended():
                     raise Interrupted(told, f"at update {step.update}")
         if self._out_of_patience():
             return "patience"
@@ -261,11 +271,14 @@ class Trainer:
         while not self._ended():
             batches = self.data.batches(self.config.batch, (self.seed, epoch))
             for start in range(taken, len(batches), self.config.accumulate):
-                group = [self.data.batch(i).to(self.device) for i in batches[start : start + self.config.accumulate]]
+                group = batches[start : start + self.config.accumulate]
+                shares = [share for share in map(self.processes.share, group) if len(share)]
                 update, taken = update + 1, start + len(group)
                 ended = taken == len(batches)
                 fraction = epoch + taken / len(batches)
-                yield Step(update, epoch + ended, 0 if ended else taken, fraction, group)
+                pieces = sum(map(self.data.pieces, group))
+                own = [self.data.batch(share).to(self.device) for share in shares]
+                yield Step(update, epoch + ended, 0 if ended else taken, fraction, pieces, own)
                 if self._ended():
                     return
             epoch, taken = epoch + 1, 0
@@ -275,10 +288,14 @@ class Trainer:
         rate = optim.learning_rate(step.update, self.config.schedule, self.model.config.width, self.total)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
-        torch.manual_seed(_mix(self.seed, step.update))  # dropout depends on (seed, update) alone
-        pieces, before = sum(batch.pieces for batch in step.batches), self._sums.clone()
+        torch.manual_seed(_mix(self.seed, step.update, self.processes.rank))  # dropout depends on these alone
+        before = self._sums.clone()
+        if not self.processes.first:
+            self._sums.zero_()  # the sums so far, which all know, are counted once
         for batch in step.batches:
-            self._accumulate_gradients(batch, pieces)
+            self._accumulate_gradients(batch, step.pieces)
+        self.processes.add_gradients(self.model)
+        self.processes.add(self._sums)
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip or math.inf)
         if math.isfinite(norm):
             self.optimizer.step()
@@ -286,7 +303,7 @@ class Trainer:
         else:
             self._leave_out(step, float(norm), before)
         self.optimizer.zero_grad()
-        self._advance(step, pieces)
+        self._advance(step)
 
     def _leave_out(self, step: Step, norm: float, before: torch.Tensor) -> None:
         """Go on without an update whose gradient is no number; or save its batches and stop, as on_nan says."""
@@ -295,7 +312,8 @@ class Trainer:
             self.progress.skipped += 1
             self._sums = before
             return
-        kept = self.state / f"not-a-number-{step.update:08}.json"
+        share = f"-{self.processes.rank}" if self.processes.size > 1 else ""  # of the batches: this process's
+        kept = self.state / f"not-a-number-{step.update:08}{share}.json"
         batches = [{"source": batch.source.tolist(), "target": batch.target.tolist()} for batch in step.batches]
         write_json(kept, {"update": step.update, "gradient_norm": str(norm), "batches": batches})
         raise DataError(
@@ -315,10 +333,10 @@ class Trainer:
         (loss / pieces).backward()  # type: ignore[no-untyped-call]
         self._sums += torch.stack([nll.double(), correct.double(), nll.new_tensor(batch.pieces).double()])
 
-    def _advance(self, step: Step, pieces: int) -> None:
+    def _advance(self, step: Step) -> None:
         progress = self.progress
         progress.update, progress.epoch, progress.batch = step.update, step.epoch, step.batch
-        progress.epoch_fraction, progress.pieces = step.epoch_fraction, progress.pieces + pieces
+        progress.epoch_fraction, progress.pieces = step.epoch_fraction, progress.pieces + step.pieces
         progress.valid_loss = progress.valid_bleu = None
 
     def _record(self, step: Step, meter: "Meter") -> None:
@@ -353,19 +371,22 @@ class Trainer:
             "seconds": round(progress.seconds, 3), "best": better,
         }  # fmt: skip
         self.log.write(record)
-        say(_line(record))
+        if self.processes.first:
+            say(_line(record))
         return better
 
     def _checkpoint(self, regular: bool) -> None:
         """Save all there is to resume from; ``regular`` if checkpoint_every asks for it."""
         self.progress.regular = regular
         self.progress.sums = self._sums.tolist()
-        saved = self.checkpoints.save(self.progress, self.model, self.optimizer)
-        self.checkpoints.prune(self.config.keep_last, self.config.keep_best, self.config.monitor)
-        self.log.write(
-            {"event": "checkpoint", "update": self.progress.update, "epoch": self.progress.epoch_fraction,
-             "name": saved.name, "regular": regular}
-        )  # fmt: skip
+        if self.processes.first:
+            saved = self.checkpoints.save(self.progress, self.model, self.optimizer)
+            self.checkpoints.prune(self.config.keep_last, self.config.keep_best, self.config.monitor)
+            self.log.write(
+                {"event": "checkpoint", "update": self.progress.update, "epoch": self.progress.epoch_fraction,
+                 "name": saved.name, "regular": regular}
+            )  # fmt: skip
+        self.processes.wait()
 
     def _due(self, interval: str, step: Step) -> bool:
         number, unit = amount(interval)
@@ -387,7 +408,8 @@ class Trainer:
             "epochs": progress.epoch_fraction, "seconds": round(progress.seconds, 1), "pieces": progress.pieces,
             "tokens_per_second": round(progress.pieces / max(progress.seconds, 1e-9)), "stopped": stopped,
             "skipped": progress.skipped, "too_long": self.data.too_long, "device": self.device.type,
-            "hardware": runtime.hardware(self.device), "versions": runtime.versions(),
+            "hardware": runtime.hardware(self.device) | {"processes": self.processes.size},
+            "versions": runtime.versions(),
             "checkpoints": [
                 {"name": name, "update": p.update, "epoch": p.epoch_fraction, "regular": p.regular,
                  "valid_loss": p.valid_loss, "valid_bleu": p.valid_bleu} for name, p in points
@@ -396,16 +418,23 @@ class Trainer:
 
 
 class Log:
-    """``log.jsonl``: one record a line; what a resumed training will do again is cut off first."""
+    """``log.jsonl``: one record a line; what a resumed training will do again is cut off first.
 
-    def __init__(self, path: Path, progress: Progress) -> None:
+    The first process of a training has one; for the others there is no path, and nothing is written.
+    """
+
+    def __init__(self, path: Path | None, progress: Progress) -> None:
         self.path = path
+        if path is None:
+            return
         kept = [line for line in read_lines(path) if _before(line, progress.update)] if path.is_file() else []
         write_text(path, "".join(f"{line}\n" for line in kept))
         self.write({"event": "start", "update": progress.update, "time": time.time(), "process": os.getpid()})
 
     def write(self, record: dict[str, Any]) -> None:
         """Append a record; a reader sees whole lines."""
+        if self.path is None:
+            return
         with self.path.open("a", encoding="utf-8") as stream:
             stream.write(json.dumps(record) + "\n")
 
@@ -420,11 +449,10 @@ def _before(line: str, update: int) -> bool:
 class Meter:
     """Progress for people: a bar on a terminal, plain lines with the time to go in a log."""
 
-    def __init__(self, total: int, progress: Progress) -> None:
-        self.total = total
-        self._bar = tqdm(
-            total=total, initial=progress.update, unit="update", disable=not sys.stderr.isatty(), dynamic_ncols=True
-        )
+    def __init__(self, total: int, progress: Progress, shown: bool = True) -> None:
+        self.total, self._shown = total, shown
+        hidden = not (shown and sys.stderr.isatty())
+        self._bar = tqdm(total=total, initial=progress.update, unit="update", disable=hidden, dynamic_ncols=True)
         self._last = progress.seconds, progress.pieces
 
     def __enter__(self) -> "Meter":
@@ -445,7 +473,7 @@ class Meter:
         if not self._bar.disable:
             self._bar.update(done - self._bar.n)
             self._bar.set_postfix(loss=f"{record['loss']:.3f}", tokens_s=record["tokens_per_second"])
-        elif done % (4 * RECORD_EVERY) == 0 or done == self.total:
+        elif self._shown and (done % (4 * RECORD_EVERY) == 0 or done == self.total):
             left = int(record["seconds"] / done * (self.total - done))
             say(f"{_line(record)}  {done}/{self.total}  {left // 60}:{left % 60:02d} to go")
 
@@ -465,6 +493,6 @@ def say(text: str) -> None:
     tqdm.write(text, file=sys.stderr)
 
 
-def _mix(seed: int, update: int) -> int:
-    """A generator seed from (seed, update), well apart for neighbours."""
-    return int(digest([seed, "dropout", update]), 16)
+def _mix(seed: int, update: int, rank: int) -> int:
+    """A generator seed from all three, well apart for neighbours; the first process's is that of one alone."""
+    return int(digest([seed, "dropout", update, *([rank] if rank else [])]), 16)

@@ -9,6 +9,7 @@ import torch
 
 from nmt.config import Decoding
 from nmt.data import Parallel
+from nmt.distributed import ALONE, Processes
 from nmt.files import read_lines
 from nmt.images import OfSplit
 from nmt.models.base import TranslationModel
@@ -21,7 +22,7 @@ GREEDY = Decoding(beam=1)
 
 
 class Validation:
-    """The validation set of an encoded corpus, and a sample of its training set."""
+    """The validation set of an encoded corpus, and a sample of its training set, shared out among processes."""
 
     def __init__(
         self,
@@ -30,8 +31,9 @@ class Validation:
         longest: int,
         train_sample: int = 0,
         pictures: OfSplit | None = None,
+        processes: Processes = ALONE,
     ) -> None:
-        self._device = device
+        self._device, self._processes = device, processes
         self._pairs = Parallel(encoded, "valid", longest, pictures)
         self._vocabulary = Vocabulary(encoded / "target.model")
         lines = list(read_lines(encoded / "valid.references.txt"))
@@ -45,7 +47,7 @@ class Validation:
         """Negative log-likelihood in nats a piece (EOS counted), and the share of pieces ranked first."""
         model.eval()
         sums = torch.zeros(3, dtype=torch.float64)
-        for indices in self._pairs.batches(BATCH):
+        for indices in self._processes.share(self._pairs.batches(BATCH)):
             batch = self._pairs.batch(indices).to(self._device)
             expected = batch.target[:, 1:]
             real = expected != model.pad
@@ -53,6 +55,7 @@ class Validation:
             _, nll, correct = cross_entropy(hidden, model.projection.weight, expected[real])
             sums += torch.tensor([float(nll), float(correct), batch.pieces])
         model.train()
+        self._processes.add(sums)
         nll_sum, correct_sum, pieces = sums.tolist()
         return nll_sum / pieces, correct_sum / pieces
 
@@ -71,11 +74,12 @@ class Validation:
         """Greedy translations in the order of ``pairs.kept``."""
         model.eval()
         found: dict[int, list[int]] = {}
-        for indices in pairs.batches(BATCH):
+        for indices in self._processes.share(pairs.batches(BATCH)):
             batch = pairs.batch(indices).to(self._device)
             best = search(model, batch.source, GREEDY, self._vocabulary.ids, batch.images)
             found.update((int(i), hypotheses[0].ids) for i, hypotheses in zip(indices, best, strict=True))
         model.train()
+        found = self._processes.union(found)
         return self._vocabulary.decode([found[int(i)] for i in pairs.kept])
 
 

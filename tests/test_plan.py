@@ -84,7 +84,7 @@ def test_users_files_of_the_pair_only() -> None:
     assert plan().own_files(raw) == []
 
 
-@pytest.mark.parametrize("change", [{"device": "cpu"}, {"mirror": "/elsewhere"}])
+@pytest.mark.parametrize("change", [{"device": "cpu"}, {"processes": 2}, {"mirror": "/elsewhere"}])
 def test_the_closing_stages_do_not_see_where_work_was_done(change: dict[str, Any]) -> None:
     assert plan(**change).settings_for(["one"]) == plan().settings_for(["one"])
 
@@ -92,6 +92,12 @@ def test_the_closing_stages_do_not_see_where_work_was_done(change: dict[str, Any
 @pytest.mark.parametrize(("device", "claims"), [("cpu", False), ("auto", True), ("cuda", True)])
 def test_a_gpu_is_claimed_unless_the_cpu_is_asked_for(device: str, claims: bool) -> None:
     assert ("gpu" in plan(device=device).device) == claims
+
+
+def test_each_process_of_a_training_has_a_gpu_and_is_a_task_of_its_job() -> None:
+    assert plan(device="auto").training == plan(device="auto").device
+    assert plan(device="auto", processes=2).training == {"device": "auto", "gpu": 2, "tasks": 2, "mpi": "srun"}
+    assert "gpu" not in plan(device="cpu", processes=2).training
 
 
 def test_unknown_names_are_told_with_the_nearest() -> None:

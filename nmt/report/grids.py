@@ -327,7 +327,8 @@ def hardware(found: Json | None) -> str:
         return NONE
     cores = found.get("threads") or found.get("cores")
     processor = f"{found.get('processor', 'CPU')}" + (f", {cores} threads" if cores else "")
-    return str(found.get("gpu") or processor)
+    several = f"{found['processes']} × " if found.get("processes", 1) > 1 else ""
+    return several + str(found.get("gpu") or processor)
 
 
 def _statistic(found: Json | None, digits: int = 2) -> str:

@@ -32,6 +32,16 @@ ENVIRONMENT = "../../envs/environment.yaml"
 TRACKING = LAYOUT.results / "tracking.json"
 FOLLOW = f"--tracking {TRACKING}" if PLAN.settings.tracking.live else ""
 
+# A training by several processes: on this machine torchrun starts them, and shares out the job's threads; in a SLURM
+# job srun does, and each task has as many threads as the job asked for.
+PROCESSES = PLAN.settings.processes
+LAUNCH, THREADS = "", "{threads}"
+if PROCESSES > 1 and workflow.remote_exec:
+    LAUNCH = f"srun --kill-on-bad-exit=1 --ntasks={PROCESSES} --cpus-per-task={{threads}} "
+elif PROCESSES > 1:
+    LAUNCH = f"torchrun --standalone --nproc-per-node={PROCESSES} --shutdown-timeout=300 --no-python "
+    THREADS = f"$((({{threads}} + {PROCESSES - 1}) / {PROCESSES}))"
+
 # Jobs find `nmt` beside the Python that runs Snakemake, also where its environment is not activated.
 os.environ.update(PATH=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]))
 if PLAN.settings.mirror:

@@ -18,15 +18,16 @@ rule train:
         ENVIRONMENT
     threads: SHARE
     resources:
-        **PLAN.device,
+        **PLAN.training,
     params:
         run=lambda w, output: Path(output.training).parent,
         config=lambda w: experiment(system_of(w)),
         images=lambda w, input: f"--images {Path(input.features[0]).parent}" if input.features else "",
     # Progress goes to the terminal too; `tee -i` outlives Ctrl-C, so that the last words are not lost.
     shell:
-        f"{STAY}"
+        f"{STAY}{LAUNCH}"
         "nmt train {input.encoded} {params.run} --config {params.config:q} --seed {wildcards.seed} "
-        "--name {wildcards.table}/{wildcards.system} --device {resources.device} --threads {threads} "
+        "--name {wildcards.table}/{wildcards.system} --device {resources.device} "
+        f"--threads {THREADS} "
         "{params.images} "
         f"{FOLLOW} 2>&1 | tee -i {{log}}{REQUEUE}"
