@@ -8,6 +8,7 @@ sentence uses none.
 
 import os
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,9 +24,14 @@ from torch.distributed.rendezvous import rendezvous
 from nmt.errors import DataError
 
 JOINING = timedelta(minutes=10)  # longest wait for all processes to have started
+LEAVING = 2.0  # seconds that all need to fail together, where they do
 TIMEOUT = timedelta(hours=6)  # longest wait for each other; one that has ended is noticed at once
 
 Value = TypeVar("Value")
+
+
+class Gone(DataError):
+    """Another process has ended, or cannot be reached."""
 
 
 @dataclass(frozen=True)
@@ -105,16 +111,18 @@ def joined(device: str) -> Iterator[Processes]:
         device: ``auto``, ``cpu`` or ``cuda``. Tensors on GPUs travel by NCCL, all else by gloo.
 
     Raises:
-        DataError: the others do not come; in the block, one has ended.
+        DataError: the others do not come.
+        Gone: in the block, another has ended.
     """
     if place()[1] == 1:
         yield ALONE
         return
-    store = _join(device)
+    store, processes = _join(device), Processes(*place())
+    processes.wait()
     try:
-        yield Processes(*place())
-    except BaseException:
-        if not _first_to_fail(store):
+        yield processes
+    except BaseException as error:
+        if not _tells(store, processes, error):
             sys.stderr = StringIO()
         raise
     dist.destroy_process_group()
@@ -155,7 +163,7 @@ def _in_touch() -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        raise DataError(
+        raise Gone(
             f"another process of this training has ended, or its machine; run the same command again to resume "
             f"({_line(error)})"
         ) from None
@@ -165,9 +173,19 @@ def _line(error: Exception) -> str:
     return str(error).strip().split("\n")[0]
 
 
-def _first_to_fail(store: Any) -> bool:
-    """Whether no other process has failed before; where the store has gone with its process, that one has."""
-    try:
-        return bool(store.add("failed", 1) == 1)
-    except RuntimeError:
+def _tells(store: Any, processes: Processes, error: BaseException) -> bool:
+    """Whether this process says how it ends: the first to fail does, and of one that was killed the first in rank.
+
+    The first in rank may hold the store, and so gives the others time to look.
+    """
+    if isinstance(error, Gone) and not processes.first:
         return False
+    try:
+        told, until = store.add("failed", 1) > 1, time.monotonic() + LEAVING
+        while processes.first and not isinstance(error, Gone) and time.monotonic() < until:
+            if store.add("failed", 0) == processes.size:
+                break
+            time.sleep(0.05)
+    except RuntimeError:  # the store has gone with its process
+        return False
+    return not told
