@@ -28,6 +28,7 @@ from nmt.search import Hypothesis, search
 from nmt.subwords import Vocabulary
 
 ALIGNED = 10  # sentences of a translated file whose attention is kept
+SHOWN_ERROR = 200  # characters of another library's error that a message repeats
 CHUNK = 4000  # lines of a file that are translated before they are put on disk
 
 
@@ -64,8 +65,11 @@ class Translator:
             settings: Model = TypeAdapter(Model).validate_python(config["model"])
             vocabulary = config["vocabulary"]
         except (KeyError, TypeError, AttributeError, ValidationError) as error:
-            problem = " ".join(str(error).split())
-            raise DataError(f"{folder}: expected config.json and cleaning.json of `nmt average`: {problem}") from None
+            problem = f"{type(error).__name__}: {' '.join(str(error).split())[:SHOWN_ERROR]}"
+            raise DataError(
+                f"{folder}: expected a model directory, got one whose files do not fit ({problem}); make it again with "
+                "`nmt average`"
+            ) from None
         self.source, self.target = (Vocabulary(folder / f"{side}.model") for side in ("source", "target"))
         model = build(settings, vocabulary["source"], vocabulary["target"], self.source.ids.pad)
         load_weights(model, read_tensors(folder / "weights.safetensors"), folder)
