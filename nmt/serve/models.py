@@ -10,18 +10,16 @@ from typing import Any
 import numpy as np
 
 from nmt.config import Decoding
-from nmt.errors import ConfigError, DataError
 from nmt.files import read_json
 from nmt.serve.limits import PIECES, TEXT, WORDS, Refused, shown
 from nmt.text.clean import Cleaner, restore
-from nmt.translate import Translation, Translator
+from nmt.translate import Translation, Translator, fitting
 
 Json = dict[str, Any]
 MARKUP = re.compile(r"<(?:/?[A-Za-z][^<>]*|!--.*?--|![A-Za-z][^<>]*)>", re.DOTALL)
 DIGITS = 4
 """Decimal places of a weight or score."""
 
-SHOWN_ERROR = 200
 """Characters of another library's error that a message repeats."""
 
 
@@ -120,18 +118,10 @@ def load(folders: Sequence[Path], device: str, threads: int | None) -> list[Serv
     """
     found: dict[str, Served] = {}
     for folder in folders:
-        try:
+        with fitting(folder):
             translator = Translator.load(folder, device, threads)
             name = _unique(_name(folder), found)
             found[name] = Served(name, translator)
-        except (ConfigError, DataError):
-            raise
-        except (LookupError, TypeError, AttributeError, ValueError) as error:
-            problem = f"{type(error).__name__}: {' '.join(str(error).split())[:SHOWN_ERROR]}"
-            raise DataError(
-                f"{folder}: expected a model directory, got one whose files do not fit ({problem}); "
-                "make it again with `nmt average`"
-            ) from None
     return list(found.values())
 
 
