@@ -20,8 +20,6 @@ MARKUP = re.compile(r"<(?:/?[A-Za-z][^<>]*|!--.*?--|![A-Za-z][^<>]*)>", re.DOTAL
 DIGITS = 4
 """Decimal places of a weight or score."""
 
-"""Characters of another library's error that a message repeats."""
-
 
 class Served:
     """A model, ready to answer; its answers are JSON, in bytes."""
