@@ -4,6 +4,7 @@ import json
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import astuple, dataclass, replace
 from itertools import count, islice
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 from torch import Tensor
 
 from nmt import runtime
@@ -53,24 +54,32 @@ class Attentions:
     ``target[:-1]``; the other columns and rows are ``source``. Empty for a model without attention."""
 
 
+@contextmanager
+def fitting(folder: Path) -> Iterator[None]:
+    """Turn what goes wrong with files of a model directory that are not as expected into one DataError."""
+    try:
+        yield
+    except (ConfigError, DataError):
+        raise
+    except (LookupError, TypeError, AttributeError, ValueError) as error:
+        problem = f"{type(error).__name__}: {' '.join(str(error).split())[:SHOWN_ERROR]}"
+        raise DataError(
+            f"{folder}: expected a model directory, got one whose files do not fit ({problem}); "
+            "make it again with `nmt average`"
+        ) from None
+
+
 class Translator:
     """A trained model, ready to translate."""
 
     def __init__(self, folder: Path, device: torch.device) -> None:
         config = read_json(folder / "config.json")
         recipe = read_json(folder / "cleaning.json")
-        try:
-            self.languages: list[str] = recipe["languages"].split("-")
-            self.cleaning = Cleaning(**recipe["cleaning"])
-            settings: Model = TypeAdapter(Model).validate_python(config["model"])
-            vocabulary = config["vocabulary"]
-        except (KeyError, TypeError, AttributeError, ValidationError) as error:
-            problem = f"{type(error).__name__}: {' '.join(str(error).split())[:SHOWN_ERROR]}"
-            raise DataError(
-                f"{folder}: expected a model directory, got one whose files do not fit ({problem}); make it again with "
-                "`nmt average`"
-            ) from None
+        self.languages: list[str] = recipe["languages"].split("-")
+        self.cleaning = Cleaning(**recipe["cleaning"])
         self.source, self.target = (Vocabulary(folder / f"{side}.model") for side in ("source", "target"))
+        settings: Model = TypeAdapter(Model).validate_python(config["model"])
+        vocabulary = config["vocabulary"]
         model = build(settings, vocabulary["source"], vocabulary["target"], self.source.ids.pad)
         load_weights(model, read_tensors(folder / "weights.safetensors"), folder)
         self.model, self.device = model.to(device).eval(), device
@@ -91,7 +100,8 @@ class Translator:
         folder = Path(folder)
         if not folder.is_dir():
             raise DataError(f"{folder}: no such model directory; expected a folder that `nmt average` wrote")
-        return cls(folder, runtime.prepare(device, threads))
+        with fitting(folder):
+            return cls(folder, runtime.prepare(device, threads))
 
     def translate(self, lines: Sequence[str], decoding: Decoding | None = None) -> list[str]:
         """Raw text to raw text: the best translation of each line, an empty one of an empty line."""

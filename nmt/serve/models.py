@@ -14,7 +14,7 @@ from nmt.config import Decoding
 from nmt.files import read_json
 from nmt.serve.limits import PIECES, TEXT, WORDS, Refused, shown
 from nmt.text.clean import Cleaner, restore
-from nmt.translate import Translation, Translator
+from nmt.translate import Translation, Translator, fitting
 
 Json = dict[str, Any]
 MARKUP = re.compile(r"<(?:/?[A-Za-z][^<>]*|!--.*?--|![A-Za-z][^<>]*)>", re.DOTALL)
@@ -118,8 +118,10 @@ def load(folders: Sequence[Path], device: str, threads: int | None) -> list[Serv
     """
     found: dict[str, Served] = {}
     for folder in folders:
-        name = _unique(_name(folder), found)
-        found[name] = Served(name, Translator.load(folder, device, threads))
+        with fitting(folder):
+            translator = Translator.load(folder, device, threads)
+            name = _unique(_name(folder), found)
+            found[name] = Served(name, translator)
     return list(found.values())
 
 
