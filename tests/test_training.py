@@ -121,8 +121,7 @@ except Interrupted as interruption:
 
 @pytest.mark.parametrize(
     ("kind", "number"),
-    [(kind, signal.SIGKILL) for kind in KINDS]
-    + [("transformer", number) for number in (signal.SIGTERM, signal.SIGUSR1)],
+    [*((kind, signal.SIGKILL) for kind in KINDS), ("transformer", signal.SIGTERM)],
 )
 def test_killed_anywhere_and_started_again_ends_bit_identical(
     copy_corpus: Path, undisturbed: Path, tmp_path: Path, kind: str, number: signal.Signals
@@ -343,7 +342,7 @@ except Interrupted as interruption:
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGUSR1])
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGUSR1])
 def test_decoding_goes_on_after_the_last_whole_chunk(model: Path, tmp_path: Path, number: signal.Signals) -> None:
     source, whole, cut = tmp_path / "source.txt", tmp_path / "whole", tmp_path / "cut"
     source.write_text("".join(f"{line}\n" for line in ["", *copy_lines(150, 9)]))
