@@ -36,7 +36,9 @@ def grids(data: Json) -> list[Grid]:
     """All grids of a table: scores, making, trainings, data, subwords, hyper-parameters."""
     made = [_scores(data)]
     if data["systems"]:
-        made += [_making(data), _trainings(data), _data(data), _subwords(data), _parameters(data)]
+        made += [_making(data), _trainings(data), _data(data)]
+        made += [_subwords(data)] if "subwords" in data else []  # of tables written by earlier versions, none
+        made += [_parameters(data)]
     return made
 
 
