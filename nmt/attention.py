@@ -138,19 +138,12 @@ def write_over(
     found = SubLayer(looked.weights["image"], looked.target[1:], [])
     chosen, layers, heads = select(found, len(looked.weights["image"]) if by_piece else layer, head)
     if head == "mean":
-        maps = chosen.weights[-1, 0]  # (T, R)
-        titles = readable(chosen.rows)
+        maps, titles, across = chosen.weights[-1, 0], readable(chosen.rows), PIECES  # (T, R)
     else:
-        maps = chosen.weights.sum(2).flatten(0, 1)  # (layers * heads, R)
+        maps, across = chosen.weights.sum(2).flatten(0, 1), len(heads)  # (layers * heads, R)
         titles = [f"layer {n}, head {h}" for n in layers for h in heads]
     panels = [Panel(title, weights) for title, weights in zip(titles, maps.numpy(), strict=True)]
-    draw(
-        square,
-        panels,
-        f"{line} → {translation.text}",
-        out,
-        across=min(len(panels), 6 if head == "mean" else len(heads)),
-    )
+    draw(square, panels, f"{line} → {translation.text}", out, across=min(len(panels), across))
     making = {
         "source": line, "translation": translation.text, "picture": str(picture), "layers": layers, "heads": heads,
         "titles": titles, "weights": [[round(weight, 6) for weight in row] for row in maps.tolist()],

@@ -89,22 +89,26 @@ def train(
         same, state = identity(config, made_of), run / "state"
         with _alone(run) if processes.first else nullcontext():
             if processes.first:
-                claim_state(state, same, made_of["config"])
-                for name_of_old in ("training.json", "log.jsonl"):  # of a training before this one
-                    (run / name_of_old).unlink(missing_ok=True)
+                _begin(run, state, same, made_of["config"])
             trainer = Trainer(encoded, state, config, seed, chosen, images, processes)
             stopped = trainer.run()
             if processes.first:
-                write_text(run / "log.jsonl", (state / "log.jsonl").read_text(encoding="utf-8"))
-                facts = {
-                    "name": name,
-                    **made_of,
-                    "identity": same,
-                    **trainer.summary(stopped),
-                    "corpus": meta["corpus"],
-                    "code_version": version,
-                }
-                write_json(run / "training.json", facts)
+                found = trainer.summary(stopped)
+                made = {"name": name, **made_of, "identity": same, **found}
+                _finish(run, state, made | {"corpus": meta["corpus"], "code_version": version})
+
+
+def _begin(run: Path, state: Path, same: dict[str, Any], config: dict[str, Any]) -> None:
+    """Claim the state, and take away what a training before this one has left."""
+    claim_state(state, same, config)
+    for name in ("training.json", "log.jsonl"):
+        (run / name).unlink(missing_ok=True)
+
+
+def _finish(run: Path, state: Path, facts: dict[str, Any]) -> None:
+    """Write what a training leaves behind, the sign that it has ended last."""
+    write_text(run / "log.jsonl", (state / "log.jsonl").read_text(encoding="utf-8"))
+    write_json(run / "training.json", facts)
 
 
 def _check_tying(config: Experiment, meta: dict[str, Any], encoded: Path) -> None:

@@ -155,14 +155,7 @@ def _about(data: Json) -> list[str]:
     if 1 in counts:
         said.append("In brackets the 95 % bootstrap interval of a system trained with one seed.")
     if any(row.get("against") for row in trained):
-        firsts = [row["label"] for row in trained if not row.get("against")]
-        first = (
-            f"“{firsts[0]}”" if len(firsts) == 1 else "the first row with the same test set, languages and references"
-        )
-        said.append(
-            f"p: paired bootstrap of detokenised BLEU against {first}, first seeds; the chance of such a difference "
-            "between equally good systems."
-        )
+        said.append(_about_p(trained))
     if _cleaned_apart(trained):
         said.append(
             "Rows of one test set have references that were cleaned differently: compare them by detokenised BLEU, not "
@@ -171,6 +164,15 @@ def _about(data: Json) -> list[str]:
     if any(row["quoted"] for row in data["rows"]):
         said.append("Quoted: a published figure for reference only, not trained here.")
     return said
+
+
+def _about_p(trained: Sequence[Json]) -> str:
+    firsts = [row["label"] for row in trained if not row.get("against")]
+    first = f"“{firsts[0]}”" if len(firsts) == 1 else "the first row with the same test set, languages and references"
+    return (
+        f"p: paired bootstrap of detokenised BLEU against {first}, first seeds; the chance of such a difference "
+        "between equally good systems."
+    )
 
 
 def _listing(data: Json) -> str:
