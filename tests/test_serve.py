@@ -640,11 +640,12 @@ def words(page: "Page", selector: str) -> list[str]:
     return page.locator(selector).all_inner_texts()
 
 
-def reads(page: "Page", selector: str, text: str) -> None:
-    """Wait until an element reads as said."""
+def reads(page: "Page", selector: str, text: str | list[str]) -> None:
+    """Wait until the first such element, or for a list all of them, read as said."""
     from playwright.sync_api import expect
 
-    expect(page.locator(selector).first).to_have_text(text, timeout=10_000)
+    found = page.locator(selector)
+    expect(found.first if isinstance(text, str) else found).to_have_text(text, timeout=10_000)
 
 
 def shades(page: "Page", selector: str) -> list[float]:
@@ -690,9 +691,10 @@ def test_layer_head_and_sublayer_can_be_chosen(page: "Page", port: int) -> None:
     question = {"model": COPY, "text": line, "ids": ids, "sublayer": "decoder", "layer": 2}
     answer = call(port, "/api/attention", question)[2]
     assert words(page, ".words button") == ["w2", "w8", "</s>"]
-    reads(page, ".looked .cell", "<s>" + (words(page, ".looked small")[0]))
-    expected = torch.tensor(answer["weights"])[2, 2].sqrt()
-    assert shades(page, ".looked .cell") == pytest.approx(expected.tolist(), abs=0.01)
+    expected = torch.tensor(answer["weights"])[2, 2]
+    shares = [f"{100 * w:.0f}\u202f%" if w >= 0.005 else "" for w in expected.tolist()]
+    reads(page, ".looked .cell", [word + share for word, share in zip(("<s>", "w2", "w8"), shares, strict=True)])
+    assert shades(page, ".looked .cell") == pytest.approx(expected.sqrt().tolist(), abs=0.01)
 
 
 FOCUSED = """() => { const e = document.activeElement; return e.className || e.name || e.parentElement.className }"""
@@ -796,10 +798,10 @@ def test_two_models_are_compared_side_by_side(page: "Page", port: int) -> None:
     names = [panels.nth(i).locator(".model select").evaluate("s => s.selectedOptions[0].text") for i in range(2)]
     assert names == [COPY, "copy/lstm, seed 1, last"]
     expected = [ask(port, "w1 w2 w3", model=name)[2]["translations"][0]["text"] for name in names]
-    assert [panels.nth(i).locator(".translation").inner_text() for i in range(2)] == expected
+    reads(page, ".translation", expected)
     boxes = [panels.nth(i).bounding_box() for i in range(2)]
     assert boxes[0] and boxes[1] and boxes[0]["y"] == boxes[1]["y"] and boxes[0]["x"] < boxes[1]["x"]
-    assert panels.nth(0).locator("mark").all_inner_texts() == [w for w in ("w1", "w2", "w3") if w not in expected[1]]
+    reads(page, ".panel:first-child mark", [w for w in ("w1", "w2", "w3") if w not in expected[1]])
     lstm = panels.nth(1)  # one layer, one head: nothing to choose
     assert not lstm.locator(".layer").is_visible() and not lstm.locator(".sublayer").is_visible()
     assert not lstm.locator(".heads").is_visible() and lstm.locator(".looked").is_visible()
