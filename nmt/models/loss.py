@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 CHUNK_BYTES = 4 * 2**20  # of scores at a time: about what a core's cache holds
-CHUNK_ROWS = 192  # at least: with fewer, adding up the weight's gradient costs more than a cache that overflows
+CHUNK_ROWS = 512  # at least: with fewer, adding up the weight's gradient costs more than a cache that overflows
 
 
 def cross_entropy(hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float = 0.0) -> tuple[Tensor, ...]:
@@ -42,10 +42,14 @@ class _LinearCrossEntropy(torch.autograd.Function):
             rows = max(CHUNK_ROWS, CHUNK_BYTES // (4 * weight.shape[0])) if hidden.device.type == "cpu" else 4096
             for start in range(0, len(hidden), rows):
                 part = slice(start, start + rows)
-                sums += _chunk(hidden[part], narrow, targets[part], smoothing, hidden_grad[part], weight_grad)
+                sums += _chunk(hidden[part], narrow, targets[part], hidden_grad[part], weight_grad)
+            nll, uniform, correct = sums.unbind()  # uniform: the loss against the uniform distribution
+            if smoothing:
+                uniform -= hidden.double().sum(0) @ weight.double().mean(0)  # the scores' means, without the scores
+            loss = ((1 - smoothing) * nll + smoothing * uniform).to(weight.dtype)
             _finish(hidden, weight, targets, smoothing, hidden_grad, weight_grad)
         ctx.save_for_backward(hidden_grad, weight_grad)
-        loss, nll, correct = sums.to(weight.dtype).unbind()
+        nll, correct = nll.to(weight.dtype), correct.to(weight.dtype)
         ctx.mark_non_differentiable(nll, correct)
         return loss, nll, correct
 
@@ -56,28 +60,16 @@ class _LinearCrossEntropy(torch.autograd.Function):
         return hidden_grad * grad, weight_grad * grad, None, None
 
 
-def _chunk(
-    hidden: Tensor,
-    weight: Tensor,
-    targets: Tensor,
-    smoothing: float,
-    hidden_grad: Tensor,
-    weight_grad: Tensor,
-) -> Tensor:
-    """Losses of some rows, and the softmax's part of their gradients; gives (loss, nll, correct) sums, float64."""
+def _chunk(hidden: Tensor, weight: Tensor, targets: Tensor, hidden_grad: Tensor, weight_grad: Tensor) -> Tensor:
+    """Add the softmax's part of some rows' gradients; gives sums of nll, log of the softmax's total, hits; float64."""
     narrow = hidden.to(weight.dtype)
-    scores = (narrow @ weight.t()).to(hidden.dtype)  # (n, V)
-    top = scores.amax(-1, keepdim=True)
-    gold = scores.gather(1, targets[:, None])
-    mean = scores.mean(-1) if smoothing else None
-    total = scores.sub_(top).exp_().sum(-1, keepdim=True)  # scores now hold exp(score - top)
-    log_total = total.log() + top
-    exponentials = scores.to(weight.dtype)
-    hidden_grad.copy_((exponentials @ weight).to(hidden.dtype) / total)
-    weight_grad += (exponentials.t() @ (hidden / total).to(weight.dtype)).to(weight_grad.dtype)
-    nll = (log_total - gold).double().sum()
-    loss = nll if mean is None else (1 - smoothing) * nll + smoothing * (log_total[:, 0] - mean).double().sum()
-    return torch.stack([loss, nll, (gold == top).double().sum()])
+    scores = narrow @ weight.t()  # (n, V)
+    top, gold = scores.amax(-1), scores.gather(1, targets[:, None])[:, 0]
+    probabilities = torch.softmax(scores, -1)  # its exponential takes half the time of torch.exp
+    hidden_grad.copy_(probabilities @ weight)
+    weight_grad += probabilities.t() @ narrow
+    log_total = top.double() - probabilities.amax(-1).double().log()  # the greatest is exp(top) / total
+    return torch.stack([(log_total - gold).sum(), log_total.sum(), (gold == top).double().sum()])
 
 
 def _finish(
