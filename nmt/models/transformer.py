@@ -193,7 +193,8 @@ class Transformer(TranslationModel):
     def start(self, source: Tensor, images: Tensor | None = None) -> State:
         """See `TranslationModel.start`."""
         memory, mask = self.encode(source, images)
-        keys_values = [layer.source_attention.keys_values(memory) for layer in self.decoder]
+        projected = (layer.source_attention.keys_values(memory) for layer in self.decoder)
+        keys_values = [(keys.contiguous(), values.contiguous()) for keys, values in projected]  # once, not every step
         return State(0, [None] * len(self.decoder), keys_values, mask)
 
     def step(self, state: State, last: Tensor) -> tuple[Tensor, State]:
