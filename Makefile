@@ -11,7 +11,7 @@ READY := .venv/.ready
 
 export MLFLOW_DISABLE_TELEMETRY := true
 
-.PHONY: help run test test-slurm test-faults lint format bench ui report schemas clean-env clean-results
+.PHONY: help run test test-slurm test-faults lint format bench ui report overview schemas clean-env clean-results
 
 help:  ## say what there is
 	@sed -n 's/^\([a-z-]*\):.*##/  make \1\t/p' Makefile
@@ -53,6 +53,9 @@ ui: $(READY)  ## open the MLflow page on the runs so far
 
 report: $(READY)  ## write report.html: all tables and figures on one page
 	$(BIN)/nmt page $(RESULTS) report.html
+
+overview: $(READY)  ## write the overview of all tables into README.md
+	$(BIN)/nmt overview $(RESULTS) README.md
 
 schemas: $(READY)  ## write workflow/schemas from the configuration's models
 	$(BIN)/nmt schemas workflow/schemas

@@ -400,6 +400,16 @@ def page(results: Path, out: Path) -> None:
 
 
 @main.command()
+@click.argument("results", type=PATH)
+@click.argument("page", type=PATH)
+def overview(results: Path, page: Path) -> None:
+    """Write published and own BLEU of all tables of RESULTS into PAGE, a Markdown file with marks for them."""
+    from nmt.report.overview import overview as write_overview
+
+    write_overview(results, page)
+
+
+@main.command()
 @click.argument("model", type=PATH)
 @click.argument("files", type=PATH, nargs=-1)
 @search_options

@@ -104,7 +104,7 @@ def top(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
     whole = scores.shape[1] // BLOCK * BLOCK
     if scores.is_cuda or whole < 4 * count * BLOCK:
         return scores.topk(count)
-    blocks = scores[:, :whole].unflatten(1, (-1, BLOCK)).amax(-1).topk(count).indices  # (R, count)
+    blocks = torch.unflatten(scores[:, :whole], 1, (-1, BLOCK)).amax(-1).topk(count).indices  # (R, count)
     columns = (blocks[..., None] * BLOCK + torch.arange(BLOCK)).flatten(1)
     rest = torch.arange(whole, scores.shape[1]).expand(len(scores), -1)
     columns = torch.cat([columns, rest], 1)

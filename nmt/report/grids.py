@@ -65,11 +65,10 @@ class _Column:
 
     def cell(self, row: Json) -> str:
         if self.kind == "published":
-            figure = row["published"].get(self.metric)
-            return number(figure, next(d for d in (1, 2, 3) if figure == round(figure or 0, d) or d == 3))
+            return published(row["published"].get(self.metric))
         if self.kind == "difference":
             return _signed(row.get("difference", {}).get(self.metric), _digits(self.metric))
-        return _statistic(_ours(row).get(self.metric), _digits(self.metric))
+        return statistic(_ours(row).get(self.metric), _digits(self.metric))
 
 
 def _columns(data: Json) -> list[_Column]:
@@ -121,7 +120,7 @@ def _score_cells(row: Json, columns: Sequence[_Column], said: Sequence[str], com
     cells = [row["label"] + (" (quoted)" if row["quoted"] else " (synthetic)" if row.get("synthetic") else "")]
     cells += [row[key] or NONE for key in said]
     cells += [column.cell(row) for column in columns]
-    cells.append(_statistic(row.get("scores", {}).get("detokenised", {}).get("bleu")))
+    cells.append(statistic(row.get("scores", {}).get("detokenised", {}).get("bleu")))
     against = row.get("against")
     return cells + ([_p(against["p_value"]) if against else NONE] if compared else [])
 
@@ -313,6 +312,11 @@ def number(value: float | None, digits: int) -> str:
     return NONE if value is None else f"{value:,.{digits}f}"
 
 
+def published(figure: float | None) -> str:
+    """A published figure with as many digits as it has, one to three."""
+    return number(figure, next(d for d in (1, 2, 3) if figure == round(figure or 0, d) or d == 3))
+
+
 def duration(seconds: float | None) -> str:
     """Seconds for people: ``9.5 s``, ``7 min 12 s``, ``1 h 05 min``."""
     if seconds is None:
@@ -330,12 +334,13 @@ def hardware(found: Json | None) -> str:
     if not found:
         return NONE
     cores = found.get("threads") or found.get("cores")
-    processor = f"{found.get('processor', 'CPU')}" + (f", {cores} threads" if cores else "")
+    processor = f"{found.get('processor', 'CPU')}" + (f", {cores} thread{'s' * (cores != 1)}" if cores else "")
     several = f"{found['processes']} × " if found.get("processes", 1) > 1 else ""
     return several + str(found.get("gpu") or processor)
 
 
-def _statistic(found: Json | None, digits: int = 2) -> str:
+def statistic(found: Json | None, digits: int = 2) -> str:
+    """A score with its deviation over seeds, or the interval of one seed."""
     if not found:
         return NONE
     if found["deviation"] is not None:
