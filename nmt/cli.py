@@ -168,7 +168,7 @@ def draw(out: Path, limit: int | None) -> None:
 @click.argument("folder", type=PATH)
 @click.argument("names", type=PATH)
 @click.argument("out", type=PATH)
-@click.option("--backbone", type=click.Choice(list(config.BACKBONES)), default="resnet50", show_default=True)
+@click.option("--backbone", type=click.Choice(list(config.NETWORKS)), default="resnet50", show_default=True)
 @click.option("--weights", type=PATH, help="File of the backbone's weights; else its package or a download.")
 @click.option(
     "--missing",
@@ -207,6 +207,31 @@ def features(
         device=device,
         threads=threads,
     )
+
+
+@main.command()
+@click.argument("text", type=PATH)
+@click.argument("out", type=PATH)
+def lsa(text: Path, out: Path) -> None:
+    """Learn from TEXT, descriptions of the training images, to make vectors of descriptions; OUT is an .npz."""
+    from nmt.descriptions import learn
+
+    learn(text, out)
+
+
+@main.command("pseudo-regions")
+@click.argument("analysis", type=PATH)
+@click.argument("sentences", type=PATH)
+@click.argument("descriptions", type=PATH)
+@click.argument("out", type=PATH)
+def pseudo_regions(analysis: Path, sentences: Path, descriptions: Path, out: Path) -> None:
+    """Write vectors of the other DESCRIPTIONS of what each of SENTENCES describes, a row a line, as the array OUT.
+
+    ANALYSIS is what `nmt lsa` wrote. DESCRIPTIONS has the first one of every image, then the second of every image, …
+    """
+    from nmt.descriptions import write_regions
+
+    write_regions(analysis, sentences, descriptions, out)
 
 
 @main.command()

@@ -4,7 +4,7 @@ import hashlib
 import json
 import re
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import (
     BaseModel,
@@ -38,9 +38,11 @@ Positive = Annotated[int, Field(ge=1)]
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
 #: The keys of a training that end it: they are no part of what it is, so it can go on when they change.
 ENDS = ("epochs", "updates", "patience")
-Backbone = Literal["resnet50", "efficientnet-lite0"]
-#: Image networks, and the channels of their last convolution.
-BACKBONES: dict[Backbone, int] = {"resnet50": 2048, "efficientnet-lite0": 1280}
+Network = Literal["resnet50", "efficientnet-lite0"]
+Backbone = Network | Literal["descriptions"]
+NETWORKS: tuple[Network, ...] = get_args(Network)
+#: Channels of an image network's last convolution, and of the vectors of descriptions, which are of no image.
+BACKBONES: dict[Backbone, int] = {"resnet50": 2048, "efficientnet-lite0": 1280, "descriptions": 256}
 Shown = Annotated[
     Literal["right", "blank", "random", "swapped"],
     Field(
@@ -205,7 +207,11 @@ class Multimodal(TransformerBase):
         description="queries: image rows ask, only words are keys and values (Yao and Wan 2020); concatenation: plain "
         "self-attention over [words; regions]; gated: a gate adds the mean region to the words (Wu and others 2021)",
     )
-    backbone: Backbone = Field("resnet50", description="the network that the image features come from")
+    backbone: Backbone = Field(
+        "resnet50",
+        description="the network that the image features come from; descriptions: none, but pseudo-regions made of "
+        "other descriptions of the image",
+    )
     regions: Positive = Field(49, description="rows of a picture's features")
     channels: Positive | None = Field(None, description="columns of them; when not given, the backbone's")
     images: Shown = Field("right", description="the pictures that it is trained with")

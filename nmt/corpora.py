@@ -40,6 +40,8 @@ class Declared(Strict):
     join: list[Name] = Field([], description="corpora whose training and validation texts it has, one after another")
     tests: list[Name] = Field([], description="corpora whose test sets its systems can be scored on too")
     disjoint: bool = Field(False, description="no sentence is in two splits, nor in training and a test set")
+    together: bool = Field(False, description="line n of each source is about one thing; a limit is of each source")
+    descriptions: Name | None = Field(None, description="a corpus that has several of what each line describes")
 
 
 class _Catalogue(Strict):
@@ -90,7 +92,7 @@ def declared() -> dict[str, Declared]:
 def resolve(corpora: Mapping[str, Declared]) -> dict[str, Declared]:
     """Give corpora that join others their training and validation sources; raises ConfigError for unknown names."""
     for name, corpus in corpora.items():
-        for other in (*corpus.join, *corpus.tests):
+        for other in (*corpus.join, *corpus.tests, *([corpus.descriptions] if corpus.descriptions else [])):
             if other not in corpora:
                 raise _unknown(f"corpus in corpora.yaml's {name}", other, list(corpora))
         sets = [split for other in (name, *corpus.tests) for split in corpora[other].splits if split not in TRAINING]
@@ -288,7 +290,8 @@ def _compose(
     parts = {split: _declared_parts(corpus, split, languages, mirror) for split in found}
     held = _in_tests(name, languages, mirror) if corpus.disjoint else None
     for split in reversed(found):
-        made[split] = _copy(parts[split], split, languages, out, limit, held if split in TRAINING else None)
+        most = limit * len(parts[split]) if limit and corpus.together else limit
+        made[split] = _copy(parts[split], split, languages, out, most, held if split in TRAINING else None)
         if held and split == "valid":
             held.add(chain.from_iterable(part.pairs() for part in parts[split]))
     return {split: made[split] for split in found}

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from nmt import runtime
 from nmt.backbones import Extractor, load
-from nmt.config import Backbone, Multimodal
-from nmt.errors import DataError
+from nmt.config import Multimodal, Network
+from nmt.errors import ConfigError, DataError
 from nmt.files import read_json, read_lines, sha256, write_json
 
 SIDE, GRID = 224, 7  # pixels of a picture as networks see it, regions of it along each side
@@ -35,7 +35,7 @@ def extract(
     folder: Path,
     names: Path,
     out: Path,
-    backbone: Backbone,
+    backbone: Network,
     *,
     weights: Path | None = None,
     missing: Literal["refuse", "blank"] = "refuse",
@@ -179,11 +179,13 @@ def of_picture(path: Path, config: Multimodal, device: torch.device) -> tuple[An
     """One picture for a model: its middle square, a Pillow image, and its features (1, 49, C).
 
     Raises:
-        ConfigError: a package is missing.
+        ConfigError: a package is missing, or the model looks at descriptions instead of pictures.
         DataError: the picture cannot be read, or the weights not be had.
     """
     from PIL import Image
 
+    if config.backbone == "descriptions":
+        raise ConfigError("--image: expected a model that looks at pictures, got one of descriptions; leave it out")
     faulty: dict[int, str] = {}
     pixels = _read(path, 0, faulty)
     if pixels is None:

@@ -8,8 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
-from nmt.config import Decoding, Multimodal, Row, Shown, Strict, System, Table, Workflow, check_name, load_table
-from nmt.corpora import TRAIN_SAMPLE, TRAINING, holding, test_sets
+from nmt.config import Decoding, Images, Multimodal, Row, Shown, Strict, System, Table, Workflow, check_name, load_table
+from nmt.corpora import TRAIN_SAMPLE, TRAINING, declared, holding, test_sets
 from nmt.errors import ConfigError
 from nmt.files import read_json
 from nmt.layout import Layout, decoding_slug
@@ -80,8 +80,9 @@ class Plan:
     def _made_for(self) -> dict[str, System]:
         systems = [system for table in self.tables.values() for system in table.systems.values()]
         tested = [self.tested(name, row.system, self.test(name, row)) for name, row in self._rows() if row.system]
+        described = [part for system in systems if reads_descriptions(system) for part in with_descriptions(system)]
         folders = (self.layout.raw, self.layout.clean, self.layout.subwords, self.layout.encoded)
-        return {str(folder(system)): system for system in (*systems, *tested) for folder in folders}
+        return {str(folder(system)): system for system in (*systems, *tested, *described) for folder in folders}
 
     def _rows(self) -> list[tuple[str, Row]]:
         return [(name, row) for name, table in self.tables.items() for row in table.rows]
@@ -143,7 +144,7 @@ class Plan:
         if not looks(system, shown):
             return []
         assert isinstance(system.model, Multimodal)
-        images = self.settings.images.get(system.corpus)
+        images = None if reads_descriptions(system) else self.settings.images.get(system.corpus)
         ready = images and images.features
         folder = ready or self.layout.features(system.corpus, system.model.backbone)
         return [str(folder / f"{split}.npy") for split in splits]
@@ -160,6 +161,13 @@ class Plan:
             return {"folder": images.folder, "names": images.lists[split], "made": images.lists[split]}
         folder = self.layout.pictures(corpus)
         return {"folder": folder, "names": folder / f"{split}.txt", "made": folder}
+
+    def described(self, name: str) -> tuple[Path, Path]:
+        """Raw text of a corpus, by its name in paths, and of the one that has other descriptions of the same."""
+        systems = [system for table in self.tables.values() for system in table.systems.values()]
+        known = {self.layout.corpus(one.corpus): one for one in systems if reads_descriptions(one)}
+        text, others = with_descriptions(_choose("no descriptions for", name, known))
+        return self.layout.raw(text), self.layout.raw(others)
 
     @property
     def _pictured(self) -> set[str]:
@@ -260,6 +268,32 @@ def looks(system: System, shown: Shown | None = None) -> bool:
     return isinstance(system.model, Multimodal) and (shown or system.model.images) != "blank"
 
 
+def reads_descriptions(system: System) -> bool:
+    """Whether the pictures of a system are pseudo-regions, made of other descriptions in English."""
+    found = isinstance(system.model, Multimodal) and system.model.backbone == "descriptions"
+    return found and _descriptions(system) is not None
+
+
+def with_descriptions(system: System) -> tuple[System, System]:
+    """Two systems for the folders of raw text: that of the sentences in English, and that of other descriptions."""
+    text = system.model_copy(update={"languages": "en-de"})
+    return text, text.model_copy(update={"corpus": _descriptions(system)})
+
+
+def _descriptions(system: System) -> str | None:
+    corpus = declared().get(system.corpus)
+    return corpus.descriptions if corpus else None
+
+
+def _has_pictures(system: System, split: str, images: Images | None) -> bool:
+    """Whether there are pictures of a split of a system's corpus."""
+    assert isinstance(system.model, Multimodal)
+    if system.model.backbone == "descriptions":
+        others = _descriptions(system)
+        return others is not None and split in declared()[others].splits
+    return images.features is not None or split in images.lists if images else system.corpus in DRAWN
+
+
 def check_images(name: str, table: Table, settings: Workflow) -> None:
     """Refuse a row that looks at pictures which nobody has given, before anything is trained."""
     for row in table.rows:
@@ -269,12 +303,18 @@ def check_images(name: str, table: Table, settings: Workflow) -> None:
         wanted = [(system, split) for split in TRAINING if looks(system)]
         wanted += [(holding(system, test), test)] if looks(system, row.decoding.images) else []
         for one, split in wanted:
-            images = settings.images.get(one.corpus)
-            if not (images.features or split in images.lists if images else one.corpus in DRAWN):
-                raise ConfigError(
-                    f"{table_path(name)}: row '{row.label}': expected pictures of {one.corpus}'s {split}, got none; "
-                    f"give them under images: {one.corpus}: in config.yaml (docs/images.md)"
-                )
+            if not _has_pictures(one, split, settings.images.get(one.corpus)):
+                raise ConfigError(_no_pictures(f"{table_path(name)}: row '{row.label}'", one, split))
+
+
+def _no_pictures(where: str, system: System, split: str) -> str:
+    assert isinstance(system.model, Multimodal)
+    if system.model.backbone == "descriptions":
+        return f"{where}: expected a corpus with other descriptions of the images of {split}, got {system.corpus}"
+    return (
+        f"{where}: expected pictures of {system.corpus}'s {split}, got none; "
+        f"give them, or features made of them, under images: {system.corpus}: in config.yaml (docs/images.md)"
+    )
 
 
 def table_path(table: str) -> Path:

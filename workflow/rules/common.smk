@@ -4,6 +4,7 @@ import signal
 import sys
 from pathlib import Path
 
+from nmt.config import NETWORKS
 from nmt.errors import ConfigError
 from nmt.gpus import available
 from nmt.plan import Plan, dump, experiment, table_path
@@ -72,7 +73,7 @@ wildcard_constraints:
     table=r"[\w.-]+",
     system=r"[\w.-]+",
     seed=r"\d+",
-    backbone=r"[a-z0-9-]+",
+    backbone="|".join(NETWORKS),
     split=r"[\w.-]+",
     selection=r"last|best|(epoch|update|average|average-best)-\d+",
     test=r"[\w.-]+",
