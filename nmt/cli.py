@@ -311,6 +311,40 @@ def decode(
         decode_file(model, source, out, decoding, device, threads, images)
 
 
+@main.command("back-translate")
+@click.argument("model", type=PATH)
+@click.argument("text", type=PATH)
+@click.argument("out", type=PATH)
+@config_option
+@device_options
+def back_translate(model: Path, text: Path, out: Path, settings: str, device: str, threads: int | None) -> None:
+    """Translate the raw file TEXT into OUT, line by line, as the source of training pairs."""
+    from nmt.back_translation import translate_text
+    from nmt.gpus import claimed
+
+    decoding = settings_of(config.Decoding, settings)
+    with claimed(device):
+        translate_text(model, text, out, decoding, device, threads)
+
+
+@main.command()
+@click.argument("raw", type=PATH)
+@click.argument("text", type=PATH)
+@click.argument("translations", type=PATH)
+@click.argument("out", type=PATH)
+@languages_option
+@click.option("--copies", type=click.IntRange(1), default=1, help="Times that the true pairs are there.")
+@click.option("--tag", help="A word that each translated source begins with.")
+def mix(raw: Path, text: Path, translations: Path, out: Path, languages: str, copies: int, tag: str | None) -> None:
+    """Write the corpus in RAW into OUT, pairs added to its training text: TRANSLATIONS and what they are of, TEXT.
+
+    TRANSLATIONS is what `nmt back-translate` wrote of the training text in TEXT, a raw corpus too.
+    """
+    from nmt.back_translation import mix as run
+
+    run(raw, text, translations, out, languages, copies, tag)
+
+
 @main.command()
 @click.argument("hypotheses", type=PATH)
 @click.option("--clean", type=PATH, required=True, help="Folder of the cleaned corpus.")

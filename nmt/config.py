@@ -388,11 +388,43 @@ class Published(Strict):
     nll_valid: float | None = None
 
 
+class BackTranslation(Strict):
+    """Training pairs whose source is a translation of text of the target language (Sennrich and others 2016)."""
+
+    model: Annotated[str, Field(pattern=r"^[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*$")] = Field(
+        description="TABLE/SYSTEM that translates the other way round"
+    )
+    at: Selection = "best"
+    seed: Seed = Field(1, description="of that system")
+    text: Name = Field(description="the corpus whose training text of the target language is translated")
+    decoding: Decoding = Decoding(beam=1)
+    copies: Positive = Field(1, description="times that the true pairs are there, beside each translated one once")
+    tag: Annotated[str, Field(pattern=r"^[A-Za-z]+$")] | None = Field(
+        None, description="a word that each translated source begins with (Caswell and others 2019)"
+    )
+
+    @property
+    def table(self) -> str:
+        """The table of the model."""
+        return self.model.split("/")[0]
+
+    @property
+    def system(self) -> str:
+        """The model's system in its table."""
+        return self.model.split("/")[1]
+
+    @property
+    def translated(self) -> Self:
+        """What decides the translations: the same, however they are mixed in."""
+        return self.model_copy(update={"copies": 1, "tag": None})
+
+
 class System(Strict):
     """One trained configuration: data, subwords, model and training."""
 
     corpus: Name
     languages: Annotated[str, Field(pattern=r"^[a-z]{2,3}-[a-z]{2,3}$", description="source-target, e.g. en-de")]
+    back_translation: BackTranslation | None = Field(None, description="pairs that are added to the training text")
     cleaning: Cleaning = Cleaning()
     subwords: Subwords = Subwords()
     model: Model = Transformer()
@@ -461,7 +493,7 @@ class Table(Strict):
                 raise ValueError(
                     f"row '{row.label}' names system '{row.system}'; expected one of {', '.join(self.systems)}"
                 )
-            if row.system and (why := _never_kept(row.at, self.systems[row.system].training)):
+            if row.system and (why := never_kept(row.at, self.systems[row.system].training)):
                 raise ValueError(f"row '{row.label}' asks for '{row.at}', which is not kept: {why}")
             if row.system and row.decoding.replace_unknown and self.systems[row.system].subwords.kind != "words":
                 raise ValueError(f"row '{row.label}': decoding.replace_unknown needs subwords.kind: words")
@@ -485,7 +517,7 @@ class TableFile(Strict):
     metrics: list[Metric] = ["bleu", "ter", "chrf"]
 
 
-def _never_kept(at: str, training: Training) -> str | None:
+def never_kept(at: str, training: Training) -> str | None:
     """Why a training cannot leave the checkpoints that a selection asks for, or None if it can."""
     kind, _, rest = at.rpartition(" ")
     every, unit = amount(training.checkpoint_every)

@@ -160,7 +160,7 @@ def holding(system: System, split: str) -> System:
     if corpus is None or split in corpus.splits:
         return system
     holders = [name for name in corpus.tests if split in declared()[name].splits]
-    return system.model_copy(update={"corpus": holders[0]}) if holders else system
+    return system.model_copy(update={"corpus": holders[0], "back_translation": None}) if holders else system
 
 
 def fetch(
@@ -196,7 +196,8 @@ def fetch(
             made = {split: _copy(parts, split, languages, part, limit) for split, parts in own.items()}
         else:
             made = _compose(name, languages, found, part, mirror, limit)
-        write_json(part / "corpus.json", _describe(name, languages, part, made, custom))
+        together = {"together": True} if custom is None and name in declared() and declared()[name].together else {}
+        write_json(part / "corpus.json", _describe(name, languages, part, made, custom) | together)
 
 
 def _generate(name: str, languages: str, folder: Path, limit: int | None) -> None:

@@ -8,7 +8,20 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
-from nmt.config import Decoding, Images, Multimodal, Row, Shown, Strict, System, Table, Workflow, check_name, load_table
+from nmt.config import (
+    Decoding,
+    Images,
+    Multimodal,
+    Row,
+    Shown,
+    Strict,
+    System,
+    Table,
+    Workflow,
+    check_name,
+    load_table,
+    never_kept,
+)
 from nmt.corpora import TRAIN_SAMPLE, TRAINING, declared, holding, test_sets
 from nmt.errors import ConfigError
 from nmt.files import read_json
@@ -49,6 +62,7 @@ class Plan:
         tables = {name: load_table(table_path(name)) for name in names}
         for name in {*checked.tables, *(target.removeprefix("table_") for target in targets)} & set(tables):
             check_tests(name, tables[name], checked)
+            check_back_translations(name, tables)
             check_images(name, tables[name], checked)
         return cls(checked, tables)
 
@@ -80,9 +94,10 @@ class Plan:
     def _made_for(self) -> dict[str, System]:
         systems = [system for table in self.tables.values() for system in table.systems.values()]
         tested = [self.tested(name, row.system, self.test(name, row)) for name, row in self._rows() if row.system]
+        added = [text_of(system) for system in systems if system.back_translation]
         described = [part for system in systems if reads_descriptions(system) for part in with_descriptions(system)]
         folders = (self.layout.raw, self.layout.clean, self.layout.subwords, self.layout.encoded)
-        return {str(folder(system)): system for system in (*systems, *tested, *described) for folder in folders}
+        return {str(folder(system)): system for system in (*systems, *tested, *added, *described) for folder in folders}
 
     def _rows(self) -> list[tuple[str, Row]]:
         return [(name, row) for name, table in self.tables.items() for row in table.rows]
@@ -105,6 +120,34 @@ class Plan:
         known = {decoding_slug(row.decoding): row.decoding for _, row in self._rows()}
         found: Decoding = _choose("no decoding", slug, known)
         return found
+
+    def back_translation(self, name: str) -> dict[str, Any]:
+        """What the translations of a folder below back-translated/ are made of: model, text and decoding.
+
+        Args:
+            name: of the folder.
+        """
+        systems = [system for table in self.tables.values() for system in table.systems.values()]
+        known = {self.layout.translations(one).name: one for one in systems if one.back_translation}
+        system: System = _choose("no back-translation", name, known)
+        assert system.back_translation
+        recipe = system.back_translation
+        run = self.layout.run(recipe.table, recipe.system, recipe.seed)
+        return {
+            "model": run / recipe.at.replace(" ", "-") / "model", "text": self.layout.raw(text_of(system)),
+            "language": system.target, "decoding": dump(recipe.decoding),
+        }  # fmt: skip
+
+    def mixture(self, folder: str) -> dict[str, Any]:
+        """What raw text with back-translations is made of: the text itself, what was translated, and how to mix."""
+        system = self.made_for(folder)
+        assert system.back_translation
+        recipe = system.back_translation
+        return {
+            "raw": self.layout.raw(system.model_copy(update={"back_translation": None})),
+            "text": self.layout.raw(text_of(system)), "translations": self.layout.translations(system),
+            "options": [f"--copies={recipe.copies}", *([f"--tag={recipe.tag}"] if recipe.tag else [])],
+        }  # fmt: skip
 
     def runs(self, table: str) -> list[tuple[str, int]]:
         """Each training of a table: system and seed."""
@@ -254,6 +297,23 @@ def check_tests(name: str, table: Table, settings: Workflow) -> None:
                 _check_meteor(f"{table_path(name)}: metrics", system.target)
 
 
+def check_back_translations(name: str, tables: Mapping[str, Table]) -> None:
+    """Refuse a system whose back-translating model there is not, or which does not translate the other way round."""
+    for key, system in tables[name].systems.items():
+        if (recipe := system.back_translation) is None:
+            continue
+        where = f"{table_path(name)}: systems.{key}.back_translation"
+        table: Table = _choose(f"{where}.model: no table", recipe.table, tables)
+        model: System = _choose(f"{where}.model: no system", recipe.system, table.systems)
+        if model.languages.split("-") != [system.target, system.source]:
+            raise ConfigError(
+                f"{where}.model: expected a system for {system.target}-{system.source}, got {recipe.model}, which "
+                f"translates {model.languages}"
+            )
+        if why := never_kept(recipe.at, model.training):
+            raise ConfigError(f"{where}.at: '{recipe.at}' is not kept by {recipe.model}: {why}")
+
+
 def _check_meteor(where: str, language: str) -> None:
     from nmt.scoring.meteor import check_language
 
@@ -268,6 +328,12 @@ def looks(system: System, shown: Shown | None = None) -> bool:
     return isinstance(system.model, Multimodal) and (shown or system.model.images) != "blank"
 
 
+def text_of(system: System) -> System:
+    """A system for the folders of the text that is translated for another."""
+    assert system.back_translation
+    return system.model_copy(update={"corpus": system.back_translation.text, "back_translation": None})
+
+
 def reads_descriptions(system: System) -> bool:
     """Whether the pictures of a system are pseudo-regions, made of other descriptions in English."""
     found = isinstance(system.model, Multimodal) and system.model.backbone == "descriptions"
@@ -276,7 +342,7 @@ def reads_descriptions(system: System) -> bool:
 
 def with_descriptions(system: System) -> tuple[System, System]:
     """Two systems for the folders of raw text: that of the sentences in English, and that of other descriptions."""
-    text = system.model_copy(update={"languages": "en-de"})
+    text = system.model_copy(update={"languages": "en-de", "back_translation": None})
     return text, text.model_copy(update={"corpus": _descriptions(system)})
 
 

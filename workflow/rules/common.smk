@@ -67,6 +67,8 @@ pathvars:
 
 wildcard_constraints:
     corpus=r"[\w.-]+",
+    mixture=r"back-[0-9a-f]{8}",
+    recipe=r"[a-z]{2,3}-[a-z]{2,3}-[0-9a-f]{8}(-first\d+)?",
     languages=r"[a-z]{2,3}-[a-z]{2,3}",
     cleaning=r"clean-[0-9a-f]{8}",
     subwords=r"[a-z]+\d+-[0-9a-f]{8}",
@@ -94,3 +96,8 @@ def tested(wildcards):
 def texts_of(wildcards):
     """Folders of a test set's raw and cleaned text."""
     return LAYOUT.texts(tested(wildcards), wildcards.test)
+
+
+def mixed(wildcards):
+    """A folder of raw text with back-translations, as its path has it."""
+    return f"{LAYOUT.results}/corpora/{wildcards.corpus}-{wildcards.mixture}/{wildcards.languages}/raw"
