@@ -242,6 +242,9 @@ def pseudo_regions(analysis: Path, sentences: Path, descriptions: Path, out: Pat
 @click.option("--name", default="custom/system", metavar="TABLE/SYSTEM", help="What the run is called.")
 @click.option("--tracking", type=PATH, help="tracking.json: MLflow follows the training, from a process of its own.")
 @click.option("--images", type=PATH, help="For a multimodal model: folder of the features train.npy and valid.npy.")
+@click.option(
+    "--word-vectors", multiple=True, metavar="SIDE=FILE", help="Start the source's or target's embeddings from these."
+)
 @device_options
 def train(
     encoded: Path,
@@ -251,6 +254,7 @@ def train(
     name: str,
     tracking: Path | None,
     images: Path | None,
+    word_vectors: tuple[str, ...],
     device: str,
     threads: int | None,
 ) -> None:
@@ -263,12 +267,14 @@ def train(
     from nmt.gpus import claimed
     from nmt.training import Experiment
     from nmt.training import train as run_training
+    from nmt.word_vectors import sides
 
+    vectors = sides(word_vectors)
     experiment, (rank, _) = settings_of(Experiment, settings), place()
     if tracking and rank == 0:
         _follow(run, tracking, name, seed)
     with claimed(device):
-        run_training(encoded, run, experiment, seed, device, threads, name, images)
+        run_training(encoded, run, experiment, seed, device, threads, name, images, vectors)
 
 
 def _follow(run: Path, tracking: Path, name: str, seed: int) -> None:

@@ -427,6 +427,9 @@ class System(Strict):
     back_translation: BackTranslation | None = Field(None, description="pairs that are added to the training text")
     cleaning: Cleaning = Cleaning()
     subwords: Subwords = Subwords()
+    word_vectors: dict[Literal["source", "target"], Name] = Field(
+        {}, description="word vectors that the embeddings of a side start from, by their name in config.yaml"
+    )
     model: Model = Transformer()
     training: Training
     seeds: list[Seed] | None = Field(None, min_length=1, description="when not given, config.yaml's seeds")
@@ -564,6 +567,10 @@ class Tracking(Strict):
     live: bool = Field(True, description="follow trainings while they run")
 
 
+def _or_none(value: Any) -> Any:
+    return None if value == "none" else value
+
+
 class Workflow(Strict):
     """config.yaml: what to build, and on what."""
 
@@ -577,6 +584,9 @@ class Workflow(Strict):
     tracking: Tracking = Tracking()
     corpora: dict[Name, CustomCorpus] = {}
     images: dict[Name, Images] = Field({}, description="the pictures of corpora, by the corpus's name")
+    word_vectors: dict[Name, Annotated[Path | None, BeforeValidator(_or_none)]] = Field(
+        {}, description="files of them; none: do without where tables name them"
+    )
 
     @field_validator("results", "mirror")
     @classmethod

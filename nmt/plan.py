@@ -2,6 +2,7 @@
 
 import difflib
 import json
+import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -64,6 +65,7 @@ class Plan:
             check_tests(name, tables[name], checked)
             check_back_translations(name, tables)
             check_images(name, tables[name], checked)
+            check_vectors(name, tables[name], checked)
         return cls(checked, tables)
 
     @property
@@ -192,6 +194,15 @@ class Plan:
         folder = ready or self.layout.features(system.corpus, system.model.backbone)
         return [str(folder / f"{split}.npy") for split in splits]
 
+    def vectors(self, system: System) -> dict[str, Path]:
+        """The files of word vectors that a system's embeddings start from, by side."""
+        named = {side: self.settings.word_vectors.get(name) for side, name in system.word_vectors.items()}
+        return {side: path.expanduser() for side, path in named.items() if path}
+
+    def vector_options(self, system: System) -> list[str]:
+        """Those options of ``nmt train`` that name word vectors, quoted."""
+        return [shlex.quote(f"--word-vectors={side}={file}") for side, file in self.vectors(system).items()]
+
     def pictures(self, name: str, split: str) -> dict[str, Any]:
         """What the features of a split are made of: ``folder`` and ``names``, and ``made``, what a change of is seen.
 
@@ -260,6 +271,7 @@ class Plan:
     def settings_for(self, tables: list[str]) -> str:
         """The settings that the closing stages read; another device, mirror or corpus re-makes nothing."""
         unused: dict[str, Any] = {"device": "auto", "processes": 1, "mirror": None, "corpora": {}, "images": {}}
+        unused["word_vectors"] = {}
         return dump(self.settings.model_copy(update={"tables": tables, **unused}))
 
     def closing_words(self, targets: Iterable[str]) -> str:
@@ -371,6 +383,17 @@ def check_images(name: str, table: Table, settings: Workflow) -> None:
         for one, split in wanted:
             if not _has_pictures(one, split, settings.images.get(one.corpus)):
                 raise ConfigError(_no_pictures(f"{table_path(name)}: row '{row.label}'", one, split))
+
+
+def check_vectors(name: str, table: Table, settings: Workflow) -> None:
+    """Refuse a system whose word vectors nobody has said where they are, before anything is trained."""
+    for row in table.rows:
+        for one in table.systems[row.system].word_vectors.values() if row.system else []:
+            if one not in settings.word_vectors:
+                raise ConfigError(
+                    f"{table_path(name)}: row '{row.label}': expected a file of the word vectors {one}, got none; give "
+                    f"one in config.yaml, word_vectors: {{{one}: FILE}}, or do without: word_vectors: {{{one}: none}}"
+                )
 
 
 def _no_pictures(where: str, system: System, split: str) -> str:
