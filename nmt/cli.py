@@ -210,6 +210,23 @@ def features(
 
 
 @main.command()
+@click.argument("features", type=PATH)
+@click.argument("folder", type=PATH)
+@click.argument("names", type=PATH)
+@click.option("--out", type=PATH, required=True, metavar="DIR", help="Folder of the sheet.")
+@click.option("--pictures", type=click.IntRange(1), default=10, show_default=True, help="Spread over the list.")
+@click.option("--count", type=click.IntRange(1), default=6, show_default=True, help="Neighbours of each.")
+def neighbours(features: Path, folder: Path, names: Path, out: Path, pictures: int, count: int) -> None:
+    """Draw pictures with those whose FEATURES are nearest: DIR/neighbours.png, .svg and .json.
+
+    FEATURES is the array that `nmt features` made of the pictures in FOLDER that the list NAMES has.
+    """
+    from nmt.neighbours import draw
+
+    draw(features, folder, names, out / "neighbours", pictures, count)
+
+
+@main.command()
 @click.argument("text", type=PATH)
 @click.argument("out", type=PATH)
 def lsa(text: Path, out: Path) -> None:
