@@ -468,7 +468,9 @@ def report(table: Path, settings: str) -> None:
     from nmt.report import report as write_report
 
     workflow = settings_of(config.Workflow, settings)
-    write_report(table.stem, config.load_table(table), Layout(workflow.results, workflow.limit), workflow.seeds)
+    write_report(
+        table.stem, config.load_table(table), Layout(workflow.results, workflow.limit), workflow.seeds, workflow.images
+    )
 
 
 @main.command()

@@ -50,7 +50,9 @@ Shown = Annotated[
         "1 and 2, 3 and 4 exchanged"
     ),
 ]
-Figure = Literal["loss", "accuracy", "bleu", "learning-curves", "learning-rate", "positions", "mask", "alignment"]
+Figure = Literal[
+    "loss", "accuracy", "bleu", "learning-curves", "learning-rate", "positions", "mask", "alignment", "picture"
+]
 
 
 ALWAYS = ("bleu", "chrf", "ter", "exact")
@@ -487,6 +489,26 @@ class Table(Strict):
         models = [self.systems[system].model for system in tested if system]
         if "alignment" in self.figures and not any(_has_attention(model) for model in models):
             raise ValueError("figures: alignment needs a system with attention, scored on the first test set")
+        return self
+
+    @property
+    def looking(self) -> Row | None:
+        """The first row on the first test set whose system looks at the regions of the right pictures."""
+        for row in self.rows:
+            model = self.systems[row.system].model if row.system in self.systems else None
+            if not isinstance(model, Multimodal) or model.fusion == "gated" or model.backbone == "descriptions":
+                continue
+            if row.test in (None, self.tests[0]) and (row.decoding.images or model.images) == "right":
+                return row
+        return None
+
+    @model_validator(mode="after")
+    def _picture_needs_regions(self) -> Self:
+        if "picture" in self.figures and self.looking is None:
+            raise ValueError(
+                "figures: picture needs a multimodal system that looks at the regions of the right pictures, scored on "
+                "the first test set"
+            )
         return self
 
     @model_validator(mode="after")

@@ -182,16 +182,22 @@ def of_picture(path: Path, config: Multimodal, device: torch.device) -> tuple[An
         ConfigError: a package is missing, or the model looks at descriptions instead of pictures.
         DataError: the picture cannot be read, or the weights not be had.
     """
-    from PIL import Image
-
     if config.backbone == "descriptions":
         raise ConfigError("--image: expected a model that looks at pictures, got one of descriptions; leave it out")
+    picture = read_square(path)
+    features = _features([np.asarray(picture)], load(config.backbone, None, device), device)
+    return picture, torch.from_numpy(features)
+
+
+def read_square(path: Path) -> Any:
+    """A picture's middle square, a Pillow image; raises DataError where it cannot be read."""
+    from PIL import Image
+
     faulty: dict[int, str] = {}
     pixels = _read(path, 0, faulty)
     if pixels is None:
         raise DataError(f"{path}: expected a picture, got: {faulty[0]}; give another")
-    features = _features([pixels], load(config.backbone, None, device), device)
-    return Image.fromarray(pixels), torch.from_numpy(features)
+    return Image.fromarray(pixels)
 
 
 def _features(

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from nmt.data import evenly
 from nmt.errors import DataError
-from nmt.features import square
+from nmt.features import read_square
 from nmt.files import read_lines, write_text
 
 SIZE = 1.5  # inches: of a picture
@@ -82,17 +82,7 @@ def _draw(sheet: list[list[tuple[str, float | None]]], folder: Path, out: Path) 
         )
         for line, panels in zip(sheet, axes, strict=True):
             for (name, cosine), panel in zip(line, panels, strict=True):
-                panel.imshow(_picture(folder / name))
+                panel.imshow(np.asarray(read_square(folder / name)))
                 panel.set_axis_off()
                 panel.set_title(name if cosine is None else f"{cosine:.2f}", fontsize=7, pad=2, parse_math=False)
         save(canvas, out)
-
-
-def _picture(path: Path) -> NDArray[np.uint8]:
-    from PIL import Image
-
-    try:
-        with Image.open(path) as image:
-            return np.asarray(square(image))
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        raise DataError(f"{path}: expected a picture, got: {error}") from None

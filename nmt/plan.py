@@ -228,6 +228,14 @@ class Plan:
         """The corpora that have pictures."""
         return DRAWN | {name for name, images in self.settings.images.items() if images.folder}
 
+    def drawn_over(self, table: str) -> list[str]:
+        """What names the pictures that a table's figures show."""
+        found = self.tables[table]
+        if "picture" not in found.figures or not (found.looking and found.looking.system):
+            return []
+        corpus = found.systems[found.looking.system].corpus
+        return [str(self.pictures(self.layout.corpus(corpus), found.tests[0])["made"])]
+
     def features_options(self, name: str) -> list[str]:
         """Those options of ``nmt features`` that decide what is written."""
         limit = [f"--limit={self.settings.limit}"] if self.settings.limit else []
@@ -270,8 +278,9 @@ class Plan:
 
     def settings_for(self, tables: list[str]) -> str:
         """The settings that the closing stages read; another device, mirror or corpus re-makes nothing."""
-        unused: dict[str, Any] = {"device": "auto", "processes": 1, "mirror": None, "corpora": {}, "images": {}}
-        unused["word_vectors"] = {}
+        unused: dict[str, Any] = {"device": "auto", "processes": 1, "mirror": None, "corpora": {}, "word_vectors": {}}
+        if not any("picture" in self.tables[table].figures for table in tables):
+            unused["images"] = {}
         return dump(self.settings.model_copy(update={"tables": tables, **unused}))
 
     def closing_words(self, targets: Iterable[str]) -> str:
@@ -363,6 +372,11 @@ def _descriptions(system: System) -> str | None:
     return corpus.descriptions if corpus else None
 
 
+def _only_features(system: System, settings: Workflow) -> bool:
+    images = settings.images.get(system.corpus)
+    return images is not None and images.folder is None
+
+
 def _has_pictures(system: System, split: str, images: Images | None) -> bool:
     """Whether there are pictures of a split of a system's corpus."""
     assert isinstance(system.model, Multimodal)
@@ -383,6 +397,11 @@ def check_images(name: str, table: Table, settings: Workflow) -> None:
         for one, split in wanted:
             if not _has_pictures(one, split, settings.images.get(one.corpus)):
                 raise ConfigError(_no_pictures(f"{table_path(name)}: row '{row.label}'", one, split))
+            if "picture" in table.figures and row == table.looking and _only_features(one, settings):
+                raise ConfigError(
+                    f"{table_path(name)}: figures: picture needs the pictures of {one.corpus}, got features alone; "
+                    f"give images: {one.corpus}: a folder and lists, or leave the figure out"
+                )
 
 
 def check_vectors(name: str, table: Table, settings: Workflow) -> None:

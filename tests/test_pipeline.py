@@ -89,7 +89,7 @@ def test_scenes_with_their_pictures(tmp_path: Path) -> None:
     training = {"batch": "512 tokens", "updates": 6, "validation_bleu": False}
     shown = [{"beam": 1, **SHORT, "images": images} for images in ("right", "swapped")]
     table = {
-        "caption": "A trial", "tests": ["test_ambiguous"], "figures": [],
+        "caption": "A trial", "tests": ["test_ambiguous"], "figures": ["picture"],
         "systems": {"seeing": {**SYSTEM, "model": model, "training": training}},
         "rows": [{"label": decoding["images"], "system": "seeing", "decoding": decoding} for decoding in shown],
     }  # fmt: skip
@@ -99,6 +99,8 @@ def test_scenes_with_their_pictures(tmp_path: Path) -> None:
         made = json.loads((folder / "decoding.json").read_text())["images"]
         assert made["backbone"] == "efficientnet-lite0"
     assert "ambiguous words right (%), ours" in (results / "tables" / "trial.md").read_text()
+    assert (results / "figures/trial/picture.png").stat().st_size > 0
+    assert "Where the decoder looked on the picture" in (results / "tables" / "trial.html").read_text()
 
 
 @pytest.mark.skipif("NMT_MIRROR" not in os.environ, reason="NMT_MIRROR (a folder with Multi30K) is not set")
