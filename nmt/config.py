@@ -366,6 +366,15 @@ class Decoding(Strict):
     images: Shown | None = Field(
         None, description="the pictures shown to a multimodal model; when not given, as in its training"
     )
+    sampling: bool = Field(
+        False, description="draw each piece by its probability (Edunov and others 2018); beam: 1 only"
+    )
+
+    @model_validator(mode="after")
+    def _samples_are_single(self) -> Self:
+        if self.sampling and self.beam > 1:
+            raise ValueError(f"sampling: true needs beam: 1, got {self.beam}")
+        return self
 
     @model_validator(mode="after")
     def _nbest_fits(self) -> Self:
