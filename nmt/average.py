@@ -94,5 +94,5 @@ def _provenance(
         "training_seconds": round(last.seconds, 1),
         "valid_loss": last.valid_loss if single else None, "valid_bleu": last.valid_bleu if single else None,
         "parameters": training["parameters"], "config": training["config"],
-        **({"images": training["images"]} if "images" in training else {}),
+        **{key: training[key] for key in ("images", "word_vectors") if key in training},
     }  # fmt: skip

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from nmt.config import BACKBONES, Backbone
+from nmt.config import BACKBONES, Network
 from nmt.errors import ConfigError, DataError
 
 RESNET50 = "https://download.pytorch.org/models/resnet50-0676ba61.pth"
@@ -27,7 +27,7 @@ class Extractor:
     weights: Path
 
 
-def load(name: Backbone, weights: Path | None, device: torch.device) -> Extractor:
+def load(name: Network, weights: Path | None, device: torch.device) -> Extractor:
     """A backbone, ready on a device.
 
     Args:

@@ -168,7 +168,7 @@ def draw(out: Path, limit: int | None) -> None:
 @click.argument("folder", type=PATH)
 @click.argument("names", type=PATH)
 @click.argument("out", type=PATH)
-@click.option("--backbone", type=click.Choice(list(config.BACKBONES)), default="resnet50", show_default=True)
+@click.option("--backbone", type=click.Choice(list(config.NETWORKS)), default="resnet50", show_default=True)
 @click.option("--weights", type=PATH, help="File of the backbone's weights; else its package or a download.")
 @click.option(
     "--missing",
@@ -210,6 +210,48 @@ def features(
 
 
 @main.command()
+@click.argument("features", type=PATH)
+@click.argument("folder", type=PATH)
+@click.argument("names", type=PATH)
+@click.option("--out", type=PATH, required=True, metavar="DIR", help="Folder of the sheet.")
+@click.option("--pictures", type=click.IntRange(1), default=10, show_default=True, help="Spread over the list.")
+@click.option("--count", type=click.IntRange(1), default=6, show_default=True, help="Neighbours of each.")
+def neighbours(features: Path, folder: Path, names: Path, out: Path, pictures: int, count: int) -> None:
+    """Draw pictures with those whose FEATURES are nearest: DIR/neighbours.png, .svg and .json.
+
+    FEATURES is the array that `nmt features` made of the pictures in FOLDER that the list NAMES has.
+    """
+    from nmt.neighbours import draw
+
+    draw(features, folder, names, out / "neighbours", pictures, count)
+
+
+@main.command()
+@click.argument("text", type=PATH)
+@click.argument("out", type=PATH)
+def lsa(text: Path, out: Path) -> None:
+    """Learn from TEXT, descriptions of the training images, to make vectors of descriptions; OUT is an .npz."""
+    from nmt.descriptions import learn
+
+    learn(text, out)
+
+
+@main.command("pseudo-regions")
+@click.argument("analysis", type=PATH)
+@click.argument("sentences", type=PATH)
+@click.argument("descriptions", type=PATH)
+@click.argument("out", type=PATH)
+def pseudo_regions(analysis: Path, sentences: Path, descriptions: Path, out: Path) -> None:
+    """Write vectors of the other DESCRIPTIONS of what each of SENTENCES describes, a row a line, as the array OUT.
+
+    ANALYSIS is what `nmt lsa` wrote. DESCRIPTIONS has the first one of every image, then the second of every image, …
+    """
+    from nmt.descriptions import write_regions
+
+    write_regions(analysis, sentences, descriptions, out)
+
+
+@main.command()
 @click.argument("encoded", type=PATH)
 @click.argument("run", type=PATH)
 @config_option
@@ -217,6 +259,9 @@ def features(
 @click.option("--name", default="custom/system", metavar="TABLE/SYSTEM", help="What the run is called.")
 @click.option("--tracking", type=PATH, help="tracking.json: MLflow follows the training, from a process of its own.")
 @click.option("--images", type=PATH, help="For a multimodal model: folder of the features train.npy and valid.npy.")
+@click.option(
+    "--word-vectors", multiple=True, metavar="SIDE=FILE", help="Start the source's or target's embeddings from these."
+)
 @device_options
 def train(
     encoded: Path,
@@ -226,6 +271,7 @@ def train(
     name: str,
     tracking: Path | None,
     images: Path | None,
+    word_vectors: tuple[str, ...],
     device: str,
     threads: int | None,
 ) -> None:
@@ -238,12 +284,14 @@ def train(
     from nmt.gpus import claimed
     from nmt.training import Experiment
     from nmt.training import train as run_training
+    from nmt.word_vectors import sides
 
+    vectors = sides(word_vectors)
     experiment, (rank, _) = settings_of(Experiment, settings), place()
     if tracking and rank == 0:
         _follow(run, tracking, name, seed)
     with claimed(device):
-        run_training(encoded, run, experiment, seed, device, threads, name, images)
+        run_training(encoded, run, experiment, seed, device, threads, name, images, vectors)
 
 
 def _follow(run: Path, tracking: Path, name: str, seed: int) -> None:
@@ -284,6 +332,40 @@ def decode(
     decoding = settings_of(config.Decoding, settings)
     with claimed(device):
         decode_file(model, source, out, decoding, device, threads, images)
+
+
+@main.command("back-translate")
+@click.argument("model", type=PATH)
+@click.argument("text", type=PATH)
+@click.argument("out", type=PATH)
+@config_option
+@device_options
+def back_translate(model: Path, text: Path, out: Path, settings: str, device: str, threads: int | None) -> None:
+    """Translate the raw file TEXT into OUT, line by line, as the source of training pairs."""
+    from nmt.back_translation import translate_text
+    from nmt.gpus import claimed
+
+    decoding = settings_of(config.Decoding, settings)
+    with claimed(device):
+        translate_text(model, text, out, decoding, device, threads)
+
+
+@main.command()
+@click.argument("raw", type=PATH)
+@click.argument("text", type=PATH)
+@click.argument("translations", type=PATH)
+@click.argument("out", type=PATH)
+@languages_option
+@click.option("--copies", type=click.IntRange(1), default=1, help="Times that the true pairs are there.")
+@click.option("--tag", help="A word that each translated source begins with.")
+def mix(raw: Path, text: Path, translations: Path, out: Path, languages: str, copies: int, tag: str | None) -> None:
+    """Write the corpus in RAW into OUT, pairs added to its training text: TRANSLATIONS and what they are of, TEXT.
+
+    TRANSLATIONS is what `nmt back-translate` wrote of the training text in TEXT, a raw corpus too.
+    """
+    from nmt.back_translation import mix as run
+
+    run(raw, text, translations, out, languages, copies, tag)
 
 
 @main.command()
@@ -386,7 +468,9 @@ def report(table: Path, settings: str) -> None:
     from nmt.report import report as write_report
 
     workflow = settings_of(config.Workflow, settings)
-    write_report(table.stem, config.load_table(table), Layout(workflow.results, workflow.limit), workflow.seeds)
+    write_report(
+        table.stem, config.load_table(table), Layout(workflow.results, workflow.limit), workflow.seeds, workflow.images
+    )
 
 
 @main.command()

@@ -4,7 +4,7 @@ import hashlib
 import json
 import re
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import (
     BaseModel,
@@ -38,9 +38,11 @@ Positive = Annotated[int, Field(ge=1)]
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
 #: The keys of a training that end it: they are no part of what it is, so it can go on when they change.
 ENDS = ("epochs", "updates", "patience")
-Backbone = Literal["resnet50", "efficientnet-lite0"]
-#: Image networks, and the channels of their last convolution.
-BACKBONES: dict[Backbone, int] = {"resnet50": 2048, "efficientnet-lite0": 1280}
+Network = Literal["resnet50", "efficientnet-lite0"]
+Backbone = Network | Literal["descriptions"]
+NETWORKS: tuple[Network, ...] = get_args(Network)
+#: Channels of an image network's last convolution, and of the vectors of descriptions, which are of no image.
+BACKBONES: dict[Backbone, int] = {"resnet50": 2048, "efficientnet-lite0": 1280, "descriptions": 256}
 Shown = Annotated[
     Literal["right", "blank", "random", "swapped"],
     Field(
@@ -48,7 +50,9 @@ Shown = Annotated[
         "1 and 2, 3 and 4 exchanged"
     ),
 ]
-Figure = Literal["loss", "accuracy", "bleu", "learning-curves", "learning-rate", "positions", "mask", "alignment"]
+Figure = Literal[
+    "loss", "accuracy", "bleu", "learning-curves", "learning-rate", "positions", "mask", "alignment", "picture"
+]
 
 
 ALWAYS = ("bleu", "chrf", "ter", "exact")
@@ -205,7 +209,11 @@ class Multimodal(TransformerBase):
         description="queries: image rows ask, only words are keys and values (Yao and Wan 2020); concatenation: plain "
         "self-attention over [words; regions]; gated: a gate adds the mean region to the words (Wu and others 2021)",
     )
-    backbone: Backbone = Field("resnet50", description="the network that the image features come from")
+    backbone: Backbone = Field(
+        "resnet50",
+        description="the network that the image features come from; descriptions: none, but pseudo-regions made of "
+        "other descriptions of the image",
+    )
     regions: Positive = Field(49, description="rows of a picture's features")
     channels: Positive | None = Field(None, description="columns of them; when not given, the backbone's")
     images: Shown = Field("right", description="the pictures that it is trained with")
@@ -358,6 +366,15 @@ class Decoding(Strict):
     images: Shown | None = Field(
         None, description="the pictures shown to a multimodal model; when not given, as in its training"
     )
+    sampling: bool = Field(
+        False, description="draw each piece by its probability (Edunov and others 2018); beam: 1 only"
+    )
+
+    @model_validator(mode="after")
+    def _samples_are_single(self) -> Self:
+        if self.sampling and self.beam > 1:
+            raise ValueError(f"sampling: true needs beam: 1, got {self.beam}")
+        return self
 
     @model_validator(mode="after")
     def _nbest_fits(self) -> Self:
@@ -382,13 +399,48 @@ class Published(Strict):
     nll_valid: float | None = None
 
 
+class BackTranslation(Strict):
+    """Training pairs whose source is a translation of text of the target language (Sennrich and others 2016)."""
+
+    model: Annotated[str, Field(pattern=r"^[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*$")] = Field(
+        description="TABLE/SYSTEM that translates the other way round"
+    )
+    at: Selection = "best"
+    seed: Seed = Field(1, description="of that system")
+    text: Name = Field(description="the corpus whose training text of the target language is translated")
+    decoding: Decoding = Decoding(beam=1)
+    copies: Positive = Field(1, description="times that the true pairs are there, beside each translated one once")
+    tag: Annotated[str, Field(pattern=r"^[A-Za-z]+$")] | None = Field(
+        None, description="a word that each translated source begins with (Caswell and others 2019)"
+    )
+
+    @property
+    def table(self) -> str:
+        """The table of the model."""
+        return self.model.split("/")[0]
+
+    @property
+    def system(self) -> str:
+        """The model's system in its table."""
+        return self.model.split("/")[1]
+
+    @property
+    def translated(self) -> Self:
+        """What decides the translations: the same, however they are mixed in."""
+        return self.model_copy(update={"copies": 1, "tag": None})
+
+
 class System(Strict):
     """One trained configuration: data, subwords, model and training."""
 
     corpus: Name
     languages: Annotated[str, Field(pattern=r"^[a-z]{2,3}-[a-z]{2,3}$", description="source-target, e.g. en-de")]
+    back_translation: BackTranslation | None = Field(None, description="pairs that are added to the training text")
     cleaning: Cleaning = Cleaning()
     subwords: Subwords = Subwords()
+    word_vectors: dict[Literal["source", "target"], Name] = Field(
+        {}, description="word vectors that the embeddings of a side start from, by their name in config.yaml"
+    )
     model: Model = Transformer()
     training: Training
     seeds: list[Seed] | None = Field(None, min_length=1, description="when not given, config.yaml's seeds")
@@ -448,6 +500,26 @@ class Table(Strict):
             raise ValueError("figures: alignment needs a system with attention, scored on the first test set")
         return self
 
+    @property
+    def looking(self) -> Row | None:
+        """The first row on the first test set whose system looks at the regions of the right pictures."""
+        for row in self.rows:
+            model = self.systems[row.system].model if row.system in self.systems else None
+            if not isinstance(model, Multimodal) or model.fusion == "gated" or model.backbone == "descriptions":
+                continue
+            if row.test in (None, self.tests[0]) and (row.decoding.images or model.images) == "right":
+                return row
+        return None
+
+    @model_validator(mode="after")
+    def _picture_needs_regions(self) -> Self:
+        if "picture" in self.figures and self.looking is None:
+            raise ValueError(
+                "figures: picture needs a multimodal system that looks at the regions of the right pictures, scored on "
+                "the first test set"
+            )
+        return self
+
     @model_validator(mode="after")
     def _rows_name_systems(self) -> Self:
         for row in self.rows:
@@ -455,7 +527,7 @@ class Table(Strict):
                 raise ValueError(
                     f"row '{row.label}' names system '{row.system}'; expected one of {', '.join(self.systems)}"
                 )
-            if row.system and (why := _never_kept(row.at, self.systems[row.system].training)):
+            if row.system and (why := never_kept(row.at, self.systems[row.system].training)):
                 raise ValueError(f"row '{row.label}' asks for '{row.at}', which is not kept: {why}")
             if row.system and row.decoding.replace_unknown and self.systems[row.system].subwords.kind != "words":
                 raise ValueError(f"row '{row.label}': decoding.replace_unknown needs subwords.kind: words")
@@ -479,7 +551,7 @@ class TableFile(Strict):
     metrics: list[Metric] = ["bleu", "ter", "chrf"]
 
 
-def _never_kept(at: str, training: Training) -> str | None:
+def never_kept(at: str, training: Training) -> str | None:
     """Why a training cannot leave the checkpoints that a selection asks for, or None if it can."""
     kind, _, rest = at.rpartition(" ")
     every, unit = amount(training.checkpoint_every)
@@ -526,6 +598,10 @@ class Tracking(Strict):
     live: bool = Field(True, description="follow trainings while they run")
 
 
+def _or_none(value: Any) -> Any:
+    return None if value == "none" else value
+
+
 class Workflow(Strict):
     """config.yaml: what to build, and on what."""
 
@@ -539,6 +615,9 @@ class Workflow(Strict):
     tracking: Tracking = Tracking()
     corpora: dict[Name, CustomCorpus] = {}
     images: dict[Name, Images] = Field({}, description="the pictures of corpora, by the corpus's name")
+    word_vectors: dict[Name, Annotated[Path | None, BeforeValidator(_or_none)]] = Field(
+        {}, description="files of them; none: do without where tables name them"
+    )
 
     @field_validator("results", "mirror")
     @classmethod

@@ -40,6 +40,8 @@ class Declared(Strict):
     join: list[Name] = Field([], description="corpora whose training and validation texts it has, one after another")
     tests: list[Name] = Field([], description="corpora whose test sets its systems can be scored on too")
     disjoint: bool = Field(False, description="no sentence is in two splits, nor in training and a test set")
+    together: bool = Field(False, description="line n of each source is about one thing; a limit is of each source")
+    descriptions: Name | None = Field(None, description="a corpus that has several of what each line describes")
 
 
 class _Catalogue(Strict):
@@ -90,7 +92,7 @@ def declared() -> dict[str, Declared]:
 def resolve(corpora: Mapping[str, Declared]) -> dict[str, Declared]:
     """Give corpora that join others their training and validation sources; raises ConfigError for unknown names."""
     for name, corpus in corpora.items():
-        for other in (*corpus.join, *corpus.tests):
+        for other in (*corpus.join, *corpus.tests, *([corpus.descriptions] if corpus.descriptions else [])):
             if other not in corpora:
                 raise _unknown(f"corpus in corpora.yaml's {name}", other, list(corpora))
         sets = [split for other in (name, *corpus.tests) for split in corpora[other].splits if split not in TRAINING]
@@ -158,7 +160,7 @@ def holding(system: System, split: str) -> System:
     if corpus is None or split in corpus.splits:
         return system
     holders = [name for name in corpus.tests if split in declared()[name].splits]
-    return system.model_copy(update={"corpus": holders[0]}) if holders else system
+    return system.model_copy(update={"corpus": holders[0], "back_translation": None}) if holders else system
 
 
 def fetch(
@@ -194,7 +196,8 @@ def fetch(
             made = {split: _copy(parts, split, languages, part, limit) for split, parts in own.items()}
         else:
             made = _compose(name, languages, found, part, mirror, limit)
-        write_json(part / "corpus.json", _describe(name, languages, part, made, custom))
+        together = {"together": True} if custom is None and name in declared() and declared()[name].together else {}
+        write_json(part / "corpus.json", _describe(name, languages, part, made, custom) | together)
 
 
 def _generate(name: str, languages: str, folder: Path, limit: int | None) -> None:
@@ -288,7 +291,8 @@ def _compose(
     parts = {split: _declared_parts(corpus, split, languages, mirror) for split in found}
     held = _in_tests(name, languages, mirror) if corpus.disjoint else None
     for split in reversed(found):
-        made[split] = _copy(parts[split], split, languages, out, limit, held if split in TRAINING else None)
+        most = limit * len(parts[split]) if limit and corpus.together else limit
+        made[split] = _copy(parts[split], split, languages, out, most, held if split in TRAINING else None)
         if held and split == "valid":
             held.add(chain.from_iterable(part.pairs() for part in parts[split]))
     return {split: made[split] for split in found}

@@ -50,9 +50,10 @@ def encode_corpus(clean: Path, subwords: Path, out: Path, languages: str) -> Non
             (folder / DROPPED).write_bytes(dropped.read_bytes())
         references = clean / f"valid.{languages.split('-')[1]}"
         (folder / "valid.references.txt").write_bytes(references.read_bytes())
-        meta["cleaning"] = read_json(clean / "report.json")["cleaning"]
         meta["subwords"] = read_json(subwords / "subwords.json")
-        meta["corpus"] = read_json(clean / "report.json").get("corpus")
+        report = read_json(clean / "report.json")
+        meta["cleaning"], meta["corpus"] = report["cleaning"], report.get("corpus")
+        meta |= {"images": report["images"]} if "images" in report else {}
         write_json(folder / "meta.json", meta)
 
 
@@ -187,10 +188,16 @@ class Parallel:
 
 
 def raw_lines(encoded: Path, split: str, sentences: int) -> tuple[Indices, int]:
-    """The line of the raw text, from 0, that each sentence of a split comes from, and how many lines that had."""
+    """The line of the raw text, from 0, that each sentence of a split comes from, and how many lines that had.
+
+    Of training text that goes through the same images again and again (`nmt.back_translation`), the lines are those of
+    its first round.
+    """
     dropped = list(read_lines(encoded / DROPPED)) if split == "train" and (encoded / DROPPED).is_file() else []
     total = sentences + len(dropped)
-    return np.delete(np.arange(total), np.array(dropped, np.int64) - 1), total
+    lines = np.delete(np.arange(total), np.array(dropped, np.int64) - 1)
+    images = read_json(encoded / "meta.json").get("images", total) if split == "train" else total
+    return lines % images, images
 
 
 def cut(order: Indices, lengths: Indices, limit: int, unit: str) -> Iterator[Indices]:

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from nmt import runtime
 from nmt.backbones import Extractor, load
-from nmt.config import Backbone, Multimodal
-from nmt.errors import DataError
+from nmt.config import Multimodal, Network
+from nmt.errors import ConfigError, DataError
 from nmt.files import read_json, read_lines, sha256, write_json
 
 SIDE, GRID = 224, 7  # pixels of a picture as networks see it, regions of it along each side
@@ -35,7 +35,7 @@ def extract(
     folder: Path,
     names: Path,
     out: Path,
-    backbone: Backbone,
+    backbone: Network,
     *,
     weights: Path | None = None,
     missing: Literal["refuse", "blank"] = "refuse",
@@ -179,17 +179,25 @@ def of_picture(path: Path, config: Multimodal, device: torch.device) -> tuple[An
     """One picture for a model: its middle square, a Pillow image, and its features (1, 49, C).
 
     Raises:
-        ConfigError: a package is missing.
+        ConfigError: a package is missing, or the model looks at descriptions instead of pictures.
         DataError: the picture cannot be read, or the weights not be had.
     """
+    if config.backbone == "descriptions":
+        raise ConfigError("--image: expected a model that looks at pictures, got one of descriptions; leave it out")
+    picture = read_square(path)
+    features = _features([np.asarray(picture)], load(config.backbone, None, device), device)
+    return picture, torch.from_numpy(features)
+
+
+def read_square(path: Path) -> Any:
+    """A picture's middle square, a Pillow image; raises DataError where it cannot be read."""
     from PIL import Image
 
     faulty: dict[int, str] = {}
     pixels = _read(path, 0, faulty)
     if pixels is None:
         raise DataError(f"{path}: expected a picture, got: {faulty[0]}; give another")
-    features = _features([pixels], load(config.backbone, None, device), device)
-    return Image.fromarray(pixels), torch.from_numpy(features)
+    return Image.fromarray(pixels)
 
 
 def _features(

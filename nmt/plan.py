@@ -2,14 +2,28 @@
 
 import difflib
 import json
+import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
-from nmt.config import Decoding, Multimodal, Row, Shown, Strict, System, Table, Workflow, check_name, load_table
-from nmt.corpora import TRAIN_SAMPLE, TRAINING, holding, test_sets
+from nmt.config import (
+    Decoding,
+    Images,
+    Multimodal,
+    Row,
+    Shown,
+    Strict,
+    System,
+    Table,
+    Workflow,
+    check_name,
+    load_table,
+    never_kept,
+)
+from nmt.corpora import TRAIN_SAMPLE, TRAINING, declared, holding, test_sets
 from nmt.errors import ConfigError
 from nmt.files import read_json
 from nmt.layout import Layout, decoding_slug
@@ -49,7 +63,9 @@ class Plan:
         tables = {name: load_table(table_path(name)) for name in names}
         for name in {*checked.tables, *(target.removeprefix("table_") for target in targets)} & set(tables):
             check_tests(name, tables[name], checked)
+            check_back_translations(name, tables)
             check_images(name, tables[name], checked)
+            check_vectors(name, tables[name], checked)
         return cls(checked, tables)
 
     @property
@@ -80,8 +96,10 @@ class Plan:
     def _made_for(self) -> dict[str, System]:
         systems = [system for table in self.tables.values() for system in table.systems.values()]
         tested = [self.tested(name, row.system, self.test(name, row)) for name, row in self._rows() if row.system]
+        added = [text_of(system) for system in systems if system.back_translation]
+        described = [part for system in systems if reads_descriptions(system) for part in with_descriptions(system)]
         folders = (self.layout.raw, self.layout.clean, self.layout.subwords, self.layout.encoded)
-        return {str(folder(system)): system for system in (*systems, *tested) for folder in folders}
+        return {str(folder(system)): system for system in (*systems, *tested, *added, *described) for folder in folders}
 
     def _rows(self) -> list[tuple[str, Row]]:
         return [(name, row) for name, table in self.tables.items() for row in table.rows]
@@ -104,6 +122,34 @@ class Plan:
         known = {decoding_slug(row.decoding): row.decoding for _, row in self._rows()}
         found: Decoding = _choose("no decoding", slug, known)
         return found
+
+    def back_translation(self, name: str) -> dict[str, Any]:
+        """What the translations of a folder below back-translated/ are made of: model, text and decoding.
+
+        Args:
+            name: of the folder.
+        """
+        systems = [system for table in self.tables.values() for system in table.systems.values()]
+        known = {self.layout.translations(one).name: one for one in systems if one.back_translation}
+        system: System = _choose("no back-translation", name, known)
+        assert system.back_translation
+        recipe = system.back_translation
+        run = self.layout.run(recipe.table, recipe.system, recipe.seed)
+        return {
+            "model": run / recipe.at.replace(" ", "-") / "model", "text": self.layout.raw(text_of(system)),
+            "language": system.target, "decoding": dump(recipe.decoding),
+        }  # fmt: skip
+
+    def mixture(self, folder: str) -> dict[str, Any]:
+        """What raw text with back-translations is made of: the text itself, what was translated, and how to mix."""
+        system = self.made_for(folder)
+        assert system.back_translation
+        recipe = system.back_translation
+        return {
+            "raw": self.layout.raw(system.model_copy(update={"back_translation": None})),
+            "text": self.layout.raw(text_of(system)), "translations": self.layout.translations(system),
+            "options": [f"--copies={recipe.copies}", *([f"--tag={recipe.tag}"] if recipe.tag else [])],
+        }  # fmt: skip
 
     def runs(self, table: str) -> list[tuple[str, int]]:
         """Each training of a table: system and seed."""
@@ -143,10 +189,19 @@ class Plan:
         if not looks(system, shown):
             return []
         assert isinstance(system.model, Multimodal)
-        images = self.settings.images.get(system.corpus)
+        images = None if reads_descriptions(system) else self.settings.images.get(system.corpus)
         ready = images and images.features
         folder = ready or self.layout.features(system.corpus, system.model.backbone)
         return [str(folder / f"{split}.npy") for split in splits]
+
+    def vectors(self, system: System) -> dict[str, Path]:
+        """The files of word vectors that a system's embeddings start from, by side."""
+        named = {side: self.settings.word_vectors.get(name) for side, name in system.word_vectors.items()}
+        return {side: path.expanduser() for side, path in named.items() if path}
+
+    def vector_options(self, system: System) -> list[str]:
+        """Those options of ``nmt train`` that name word vectors, quoted."""
+        return [shlex.quote(f"--word-vectors={side}={file}") for side, file in self.vectors(system).items()]
 
     def pictures(self, name: str, split: str) -> dict[str, Any]:
         """What the features of a split are made of: ``folder`` and ``names``, and ``made``, what a change of is seen.
@@ -161,10 +216,25 @@ class Plan:
         folder = self.layout.pictures(corpus)
         return {"folder": folder, "names": folder / f"{split}.txt", "made": folder}
 
+    def described(self, name: str) -> tuple[Path, Path]:
+        """Raw text of a corpus, by its name in paths, and of the one that has other descriptions of the same."""
+        systems = [system for table in self.tables.values() for system in table.systems.values()]
+        known = {self.layout.corpus(one.corpus): one for one in systems if reads_descriptions(one)}
+        text, others = with_descriptions(_choose("no descriptions for", name, known))
+        return self.layout.raw(text), self.layout.raw(others)
+
     @property
     def _pictured(self) -> set[str]:
         """The corpora that have pictures."""
         return DRAWN | {name for name, images in self.settings.images.items() if images.folder}
+
+    def drawn_over(self, table: str) -> list[str]:
+        """What names the pictures that a table's figures show."""
+        found = self.tables[table]
+        if "picture" not in found.figures or not (found.looking and found.looking.system):
+            return []
+        corpus = found.systems[found.looking.system].corpus
+        return [str(self.pictures(self.layout.corpus(corpus), found.tests[0])["made"])]
 
     def features_options(self, name: str) -> list[str]:
         """Those options of ``nmt features`` that decide what is written."""
@@ -208,7 +278,9 @@ class Plan:
 
     def settings_for(self, tables: list[str]) -> str:
         """The settings that the closing stages read; another device, mirror or corpus re-makes nothing."""
-        unused: dict[str, Any] = {"device": "auto", "processes": 1, "mirror": None, "corpora": {}, "images": {}}
+        unused: dict[str, Any] = {"device": "auto", "processes": 1, "mirror": None, "corpora": {}, "word_vectors": {}}
+        if not any("picture" in self.tables[table].figures for table in tables):
+            unused["images"] = {}
         return dump(self.settings.model_copy(update={"tables": tables, **unused}))
 
     def closing_words(self, targets: Iterable[str]) -> str:
@@ -246,6 +318,23 @@ def check_tests(name: str, table: Table, settings: Workflow) -> None:
                 _check_meteor(f"{table_path(name)}: metrics", system.target)
 
 
+def check_back_translations(name: str, tables: Mapping[str, Table]) -> None:
+    """Refuse a system whose back-translating model there is not, or which does not translate the other way round."""
+    for key, system in tables[name].systems.items():
+        if (recipe := system.back_translation) is None:
+            continue
+        where = f"{table_path(name)}: systems.{key}.back_translation"
+        table: Table = _choose(f"{where}.model: no table", recipe.table, tables)
+        model: System = _choose(f"{where}.model: no system", recipe.system, table.systems)
+        if model.languages.split("-") != [system.target, system.source]:
+            raise ConfigError(
+                f"{where}.model: expected a system for {system.target}-{system.source}, got {recipe.model}, which "
+                f"translates {model.languages}"
+            )
+        if why := never_kept(recipe.at, model.training):
+            raise ConfigError(f"{where}.at: '{recipe.at}' is not kept by {recipe.model}: {why}")
+
+
 def _check_meteor(where: str, language: str) -> None:
     from nmt.scoring.meteor import check_language
 
@@ -260,6 +349,43 @@ def looks(system: System, shown: Shown | None = None) -> bool:
     return isinstance(system.model, Multimodal) and (shown or system.model.images) != "blank"
 
 
+def text_of(system: System) -> System:
+    """A system for the folders of the text that is translated for another."""
+    assert system.back_translation
+    return system.model_copy(update={"corpus": system.back_translation.text, "back_translation": None})
+
+
+def reads_descriptions(system: System) -> bool:
+    """Whether the pictures of a system are pseudo-regions, made of other descriptions in English."""
+    found = isinstance(system.model, Multimodal) and system.model.backbone == "descriptions"
+    return found and _descriptions(system) is not None
+
+
+def with_descriptions(system: System) -> tuple[System, System]:
+    """Two systems for the folders of raw text: that of the sentences in English, and that of other descriptions."""
+    text = system.model_copy(update={"languages": "en-de", "back_translation": None})
+    return text, text.model_copy(update={"corpus": _descriptions(system)})
+
+
+def _descriptions(system: System) -> str | None:
+    corpus = declared().get(system.corpus)
+    return corpus.descriptions if corpus else None
+
+
+def _only_features(system: System, settings: Workflow) -> bool:
+    images = settings.images.get(system.corpus)
+    return images is not None and images.folder is None
+
+
+def _has_pictures(system: System, split: str, images: Images | None) -> bool:
+    """Whether there are pictures of a split of a system's corpus."""
+    assert isinstance(system.model, Multimodal)
+    if system.model.backbone == "descriptions":
+        others = _descriptions(system)
+        return others is not None and split in declared()[others].splits
+    return images.features is not None or split in images.lists if images else system.corpus in DRAWN
+
+
 def check_images(name: str, table: Table, settings: Workflow) -> None:
     """Refuse a row that looks at pictures which nobody has given, before anything is trained."""
     for row in table.rows:
@@ -269,12 +395,34 @@ def check_images(name: str, table: Table, settings: Workflow) -> None:
         wanted = [(system, split) for split in TRAINING if looks(system)]
         wanted += [(holding(system, test), test)] if looks(system, row.decoding.images) else []
         for one, split in wanted:
-            images = settings.images.get(one.corpus)
-            if not (images.features or split in images.lists if images else one.corpus in DRAWN):
+            if not _has_pictures(one, split, settings.images.get(one.corpus)):
+                raise ConfigError(_no_pictures(f"{table_path(name)}: row '{row.label}'", one, split))
+            if "picture" in table.figures and row == table.looking and _only_features(one, settings):
                 raise ConfigError(
-                    f"{table_path(name)}: row '{row.label}': expected pictures of {one.corpus}'s {split}, got none; "
-                    f"give them under images: {one.corpus}: in config.yaml (docs/images.md)"
+                    f"{table_path(name)}: figures: picture needs the pictures of {one.corpus}, got features alone; "
+                    f"give images: {one.corpus}: a folder and lists, or leave the figure out"
                 )
+
+
+def check_vectors(name: str, table: Table, settings: Workflow) -> None:
+    """Refuse a system whose word vectors nobody has said where they are, before anything is trained."""
+    for row in table.rows:
+        for one in table.systems[row.system].word_vectors.values() if row.system else []:
+            if one not in settings.word_vectors:
+                raise ConfigError(
+                    f"{table_path(name)}: row '{row.label}': expected a file of the word vectors {one}, got none; give "
+                    f"one in config.yaml, word_vectors: {{{one}: FILE}}, or do without: word_vectors: {{{one}: none}}"
+                )
+
+
+def _no_pictures(where: str, system: System, split: str) -> str:
+    assert isinstance(system.model, Multimodal)
+    if system.model.backbone == "descriptions":
+        return f"{where}: expected a corpus with other descriptions of the images of {split}, got {system.corpus}"
+    return (
+        f"{where}: expected pictures of {system.corpus}'s {split}, got none; "
+        f"give them, or features made of them, under images: {system.corpus}: in config.yaml (docs/images.md)"
+    )
 
 
 def table_path(table: str) -> Path:

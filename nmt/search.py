@@ -85,7 +85,7 @@ def search(
     Args:
         decoder: a model or an `Ensemble`.
         source: (B, S), padded.
-        config: beam 1 is greedy.
+        config: beam 1 is greedy, or with sampling draws each piece; the draws depend on the batch alone.
         ids: the special ids.
         images: features of the sentences' pictures (B, R, C), for multimodal models.
 
@@ -125,6 +125,7 @@ class _Beams:
         limits = lengths * config.length_factor + config.length_extra
         self.limits = limits.clamp(max=decoder.longest - 2).long()  # pieces of output, EOS apart
         self.live = torch.arange(sentences, device=self.device)  # which sentence each live one is
+        self.random = torch.Generator(self.device).manual_seed(int(source.sum()))  # of sampling
         self.scores = torch.zeros(sentences, 1, device=self.device)  # (B, k) log-probabilities of the prefixes
         self.prefixes = torch.full((sentences, 1), ids.bos, device=self.device)  # (R, t), BOS first
         self.finished: list[list[Hypothesis]] = [[] for _ in range(sentences)]
@@ -160,7 +161,16 @@ class _Beams:
             log_probs[full, self.ids.eos] = end
 
     def _candidates(self, log_probs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The 2k best extensions of each sentence: scores, pieces, rows extended; each (B, 2k), best first."""
+        """The 2k best extensions of each sentence: scores, pieces, rows extended; each (B, 2k), best first.
+
+        With sampling one extension of each, drawn: (B, 1).
+        """
+        if self.config.sampling:
+            drawn = torch.multinomial(
+                torch.softmax(log_probs, -1), 1, generator=self.random
+            )  # (R, 1), one row a sentence
+            rows = torch.arange(len(drawn), device=self.device)[:, None]
+            return self.scores + log_probs.gather(1, drawn), drawn, rows
         sentences, width = self.scores.shape
         each = min(2 * self.config.beam, log_probs.shape[1])
         values, pieces = top(log_probs, each)  # (R, 2k)

@@ -6,7 +6,7 @@ import math
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -18,7 +18,7 @@ import torch
 from pydantic import Field
 from tqdm import tqdm
 
-from nmt import optim, runtime
+from nmt import optim, runtime, word_vectors
 from nmt.checkpoint import Checkpoints, Progress, spread
 from nmt.config import ENDS, Model, Strict, Training, Transformer, amount, digest
 from nmt.data import Batch, Parallel
@@ -53,6 +53,7 @@ def train(
     threads: int | None,
     name: str,
     images: Path | None = None,
+    vectors: Mapping[str, Path] | None = None,
 ) -> None:
     """Train to the end, resuming whatever state ``run/state`` holds of the same training.
 
@@ -69,6 +70,7 @@ def train(
         threads: of the CPU, for each process.
         name: table/system.
         images: for a multimodal model, the folder of ``train.npy`` and ``valid.npy``.
+        vectors: files of word vectors to start embeddings from, by side (`nmt.word_vectors.load`).
 
     Raises:
         ConfigError: no GPU where one was asked, a model that the vocabularies do not fit, an end already passed.
@@ -80,17 +82,19 @@ def train(
         chosen, version = runtime.prepare(device, threads), runtime.code_version()
         meta = read_json(encoded / "meta.json")
         _check_tying(config, meta, encoded)
+        start = word_vectors.load(encoded, vectors or {}, config.model.width)
         made_of = {
             "config": config.model_dump(mode="json"),
             "seed": seed,
             "data": meta["splits"],
             "subwords": meta["subwords"],
+            **start.described,
         } | seen(config.model, images)
         same, state = identity(config, made_of), run / "state"
         with _alone(run) if processes.first else nullcontext():
             if processes.first:
                 _begin(run, state, same, made_of["config"])
-            trainer = Trainer(encoded, state, config, seed, chosen, images, processes)
+            trainer = Trainer(encoded, state, config, seed, chosen, images, processes, start)
             stopped = trainer.run()
             if processes.first:
                 found = trainer.summary(stopped)
@@ -193,6 +197,7 @@ class Trainer:
         device: torch.device,
         images: Path | None = None,
         processes: Processes = ALONE,
+        start: word_vectors.Start = word_vectors.NOWHERE,
     ) -> None:
         self.processes = processes
         self.config, self.seed, self.device, self.state = config.training, seed, device, state
@@ -200,6 +205,7 @@ class Trainer:
         torch.manual_seed(seed)
         sizes = [meta["vocabulary"][side] for side in SIDES]
         self.model = build(config.model, sizes[0], sizes[1], meta["ids"]["pad"]).to(device)
+        start.fill(self.model)
         self.optimizer = optim.make(self.model, self.config.optimizer)
         pictures = partial(of_split, config.model, None, images)
         self.data = Parallel(encoded, "train", self.model.longest, pictures)

@@ -244,7 +244,8 @@ def decode_file(
 ) -> None:
     """Translate a cleaned file, line by line; writes ``out`` and, beside it, ``decoding.json`` and ``alignments.json``.
 
-    The latter is where the decoder's last layer looked (mean over heads) in sentences spread evenly over the file. With
+    The latter is where the decoder's last layer looked (mean over heads) in sentences spread evenly over the file, and
+    where each layer and head looked on their pictures. With
     ``nbest`` above 1 also ``nbest.tsv``: line number from 1, score, translation. ``images`` is the array of the lines'
     image features, for a multimodal model. Interrupted, it goes on after the last whole `CHUNK` of lines, and ends with
     the same files.
@@ -358,5 +359,14 @@ def _alignments(
         if "source" in looked.weights:
             weights = looked.weights["source"][-1].mean(0).tolist()
             rounded = [[round(weight, 4) for weight in row] for row in weights]
-            aligned.append({"line": i + 1, "source": looked.source, "target": looked.target[1:], "weights": rounded})
+            found = {"line": i + 1, "source": looked.source, "target": looked.target[1:], "weights": rounded}
+            aligned.append(found | _on_picture(looked))
     return aligned
+
+
+def _on_picture(looked: Attentions) -> dict[str, Any]:
+    """Where each layer and head looked on the regions of a picture, summed over the pieces written (L, H, R)."""
+    if "image" not in looked.weights:
+        return {}
+    summed = looked.weights["image"].sum(2).tolist()
+    return {"image": [[[round(weight, 4) for weight in head] for head in layer] for layer in summed]}

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from nmt.config import (
     Cleaning,
@@ -13,6 +14,7 @@ from nmt.config import (
     Recurrent,
     Subwords,
     System,
+    Table,
     Training,
     Transformer,
     Workflow,
@@ -158,7 +160,7 @@ def test_defaults_are_part_of_what_paths_and_states_leave_out() -> None:
     """
     defaults = {
         "Cleaning": "4eb3d697", "Subwords": "383dd5a4", "Transformer": "41a85bb7",
-        "Recurrent": "a41f0665", "Training": "f96ee738", "Multimodal": "ff46beb9", "Decoding": "91db852f",
+        "Recurrent": "a41f0665", "Training": "f96ee738", "Multimodal": "ff46beb9", "Decoding": "a512714b",
     }  # fmt: skip
     models = [
         Cleaning(), Subwords(), Transformer(), Recurrent(kind="recurrent"), Training(epochs=1), Decoding(),
@@ -182,3 +184,24 @@ def test_defaults_are_part_of_what_paths_and_states_leave_out() -> None:
 def test_another_kind_of_model_is_checked_as_such(model: str, message: str) -> None:
     with pytest.raises(ConfigError, match=f"here, line 4: .*{message}"):
         parse(System, f"corpus: x\nlanguages: en-de\ntraining: {{epochs: 1}}\nmodel: {model}", "here")
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [({}, "two"), ({"fusion": "gated"}, None), ({"backbone": "descriptions"}, None), ({"images": "blank"}, None)],
+)
+def test_a_picture_is_drawn_over_by_the_first_row_that_looks_at_one(change: dict[str, str], found: str | None) -> None:
+    data = {"corpus": "c", "languages": "en-de", "training": {"updates": 1}}
+    systems = {"text": data, "seeing": {**data, "model": {"kind": "multimodal", **change}}}
+    rows = [
+        {"label": "one", "system": "text"},
+        {"label": "blank", "system": "seeing", "decoding": {"images": "blank"}},
+        {"label": "other", "system": "seeing", "test": "b"},
+        {"label": "two", "system": "seeing"},
+    ]
+    table = {"caption": "c", "tests": ["a", "b"], "systems": systems, "rows": rows, "figures": ["loss"]}
+    looking = Table.model_validate(table).looking
+    assert (looking and looking.label) == found
+    if not found:
+        with pytest.raises(ValidationError, match="figures: picture needs a multimodal system"):
+            Table.model_validate({**table, "figures": ["picture"]})

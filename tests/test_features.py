@@ -17,6 +17,7 @@ from nmt import features
 from nmt.backbones import Extractor, ResNet50, load
 from nmt.errors import ConfigError, DataError
 from nmt.features import extract
+from nmt.neighbours import nearest
 from nmt.scenes import write_pictures
 
 CPU = torch.device("cpu")
@@ -179,3 +180,26 @@ def test_resnet50_takes_a_classifiers_weights_and_refuses_others(tmp_path: Path,
     (tmp_path / "text.pth").write_text("no weights")
     with pytest.raises(DataError, match=r"text\.pth: expected a state_dict of ResNet50, got"):
         load("resnet50", tmp_path / "text.pth", CPU)
+
+
+def test_the_nearest_pictures_are_those_with_the_smallest_angle_between_their_means() -> None:
+    features = np.zeros((5, 2, 3), np.float16)
+    features[:, 0] = [(2, 0, 0), (0, 2, 0), (2, 2, 0), (9, 1, 0), (0, 0, 0)]  # and zeros in the other region
+    rows, cosines = nearest(features, np.array([0, 2]), 3)
+    assert rows.tolist() == [[3, 2, 1], [3, 0, 1]]
+    expected = [[9 / 82**0.5, 0.5**0.5, 0], [10 / 164**0.5, 0.5**0.5, 0.5**0.5]]
+    np.testing.assert_allclose(cosines, expected, atol=1e-6)
+
+
+def test_a_sheet_of_neighbours_and_what_it_refuses(tiny: list[int], tmp_path: Path) -> None:
+    names = paint(tmp_path / "pictures", 4)
+    extract(names.parent, names, tmp_path / "f.npy", "resnet50", device="cpu")
+    given = (tmp_path / "f.npy", names.parent, names, "--out", tmp_path / "sheet", "--pictures", 2, "--count", 2)
+    code, output = run("neighbours", *given)
+    assert code == 0, output
+    sheet = json.loads((tmp_path / "sheet" / "neighbours.json").read_text())
+    assert [line[0] for line in sheet] == [["0.png", None], ["3.png", None]] and len(sheet[0]) == 3
+    assert Image.open(tmp_path / "sheet" / "neighbours.png").width > 300
+    names.write_text("0.png\n1.png\n2.png\n")
+    code, output = run("neighbours", *given)
+    assert code == 1 and "expected features of the 3 pictures" in output and "(4, 49, 3)" in output

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from snakes import Project
+from snakes import Project, jobs
 
 SYSTEM: dict[str, Any] = {
     "corpus": "scenes",
@@ -89,7 +89,7 @@ def test_scenes_with_their_pictures(tmp_path: Path) -> None:
     training = {"batch": "512 tokens", "updates": 6, "validation_bleu": False}
     shown = [{"beam": 1, **SHORT, "images": images} for images in ("right", "swapped")]
     table = {
-        "caption": "A trial", "tests": ["test_ambiguous"], "figures": [],
+        "caption": "A trial", "tests": ["test_ambiguous"], "figures": ["picture"],
         "systems": {"seeing": {**SYSTEM, "model": model, "training": training}},
         "rows": [{"label": decoding["images"], "system": "seeing", "decoding": decoding} for decoding in shown],
     }  # fmt: skip
@@ -99,9 +99,57 @@ def test_scenes_with_their_pictures(tmp_path: Path) -> None:
         made = json.loads((folder / "decoding.json").read_text())["images"]
         assert made["backbone"] == "efficientnet-lite0"
     assert "ambiguous words right (%), ours" in (results / "tables" / "trial.md").read_text()
+    assert (results / "figures/trial/picture.png").stat().st_size > 0
+    assert "Where the decoder looked on the picture" in (results / "tables" / "trial.html").read_text()
 
 
 @pytest.mark.skipif("NMT_MIRROR" not in os.environ, reason="NMT_MIRROR (a folder with Multi30K) is not set")
 def test_multi30k_cut_to_a_few_hundred_pairs(tmp_path: Path) -> None:
     system = {**SYSTEM, "corpus": "multi30k", "cleaning": {"characters": "latin"}, "subwords": {"size": 500}}
     check_results(run(trial(tmp_path, "test_2016_flickr", system, limit=300)), "test_2016_flickr")
+
+
+def back_translating(corpus: str, text: str, test: str, **model: object) -> dict[str, Any]:
+    """A table whose system is trained on what its other one translates back."""
+    training = {"batch": "512 tokens", "updates": 6, "validation_bleu": False}
+    system = {**SYSTEM, "corpus": corpus, "training": training}
+    recipe = {"model": "trial/reverse", "at": "last", "text": text, "decoding": {"beam": 1, **SHORT}, "tag": "written"}
+    forward = {**system, "back_translation": {**recipe, "copies": 2}, "model": {**SYSTEM["model"], **model}}
+    return {
+        "caption": "A trial", "tests": [test], "figures": [],
+        "systems": {"reverse": {**system, "languages": "de-en"}, "forward": forward},
+        "rows": [{"label": "ours", "system": "forward", "decoding": {"beam": 1, **SHORT}}],
+    }  # fmt: skip
+
+
+def mixed_text(results: Path) -> tuple[list[str], list[str], dict[str, Any]]:
+    """The training text with back-translations, and its corpus.json."""
+    (raw,) = results.glob("corpora/*-back-*/en-de/raw")
+    source, target = ((raw / f"train.{language}").read_text().splitlines() for language in ("en", "de"))
+    return source, target, json.loads((raw / "corpus.json").read_text())
+
+
+def test_a_system_trained_on_what_another_translates_back(tmp_path: Path) -> None:
+    tables = {"trial": back_translating("scenes", "scenes", "test")}
+    results = run(Project(tmp_path, tables, limit=60, tracking={"live": False}))
+    source, target, corpus = mixed_text(results)
+    true = (results / "corpora/scenes-first60/en-de/raw/train.de").read_text().splitlines()
+    assert target == true * 3 and all(line.split()[0] == "written" for line in source[120:]) and len(source) == 180
+    added = corpus["sources"]["train"][-1]
+    assert added["pairs"] == 60 and added["back_translation"]["sentences_per_second"] > 0
+    assert added["back_translation"]["provenance"]["corpus"] == "scenes" and "images" not in corpus
+    assert "with back-translations" in (results / "tables" / "trial.md").read_text()
+
+
+def test_back_translated_descriptions_share_the_pseudo_regions_of_their_images(tmp_path: Path) -> None:
+    seeing = {"kind": "multimodal", "backbone": "descriptions", "regions": 4}
+    table = back_translating("multi30k", "multi30k-descriptions", "test_2016_flickr", **seeing)
+    planned = jobs(Project(tmp_path, {"trial": table}, limit=80).snakemake("-n").stdout)
+    shared = {
+        "download": 3,
+        "lsa": 1,
+        "pseudo_regions": 3,
+        "back_translate": 1,
+        "mix": 1,
+    }  # text: both ways, and theirs
+    assert {rule: planned[rule] for rule in shared} == shared and planned["train"] == 2

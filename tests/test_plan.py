@@ -7,7 +7,7 @@ import pytest
 
 from nmt.config import Table, Workflow
 from nmt.errors import ConfigError
-from nmt.plan import Plan, check_tests
+from nmt.plan import Plan, check_images, check_tests
 
 DATA = {"corpus": "mine", "languages": "en-de"}
 TABLE = Table.model_validate(
@@ -59,6 +59,32 @@ def test_a_test_set_of_another_corpus_is_cleaned_in_its_folder_once_for_all_syst
     }  # fmt: skip
     for folders in held.values():
         assert made.made_for(*folders).languages == "en-fr"
+
+
+def described(test: str = "test_2016_flickr", **system: Any) -> Table:
+    model = {"kind": "multimodal", "backbone": "descriptions", "regions": 4}
+    system = {"corpus": "multi30k", "languages": "en-fr", "model": model, "training": {"updates": 1}, **system}
+    rows = [{"label": "r", "system": "one"}]
+    return Table.model_validate({"caption": "c", "tests": [test], "systems": {"one": system}, "rows": rows})
+
+
+def test_pseudo_regions_are_of_the_descriptions_whatever_pictures_the_user_has() -> None:
+    settings = Workflow.model_validate({"tables": ["one"], "images": {"multi30k": {"features": "/data"}}})
+    check_images("one", described(), settings)
+    made = Plan(settings, {"one": described()})
+    (array,) = made.features(made.system("one", "one"), ["train"])
+    assert array == "results/features/multi30k/descriptions/train.npy"
+    text, others = made.described("multi30k")
+    assert (made.made_for(str(text)).corpus, made.made_for(str(others)).corpus) == ("multi30k", "multi30k-descriptions")
+    assert text.parent.name == others.parent.name == "en-de"  # where the descriptions are in English
+
+
+@pytest.mark.parametrize(
+    "table", [described("test_2018_flickr", languages="en-de"), described(corpus="scenes", test="test")]
+)
+def test_pseudo_regions_need_descriptions_of_the_test_sets_images(table: Table) -> None:
+    with pytest.raises(ConfigError, match="other descriptions of the images of t"):
+        check_images("one", table, Workflow(tables=["one"]))
 
 
 def test_validation_and_a_sample_of_the_training_text_are_test_sets_too() -> None:

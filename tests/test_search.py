@@ -134,3 +134,21 @@ def test_length_limits_hold() -> None:
     assert len(search(Endless(), SOURCES, Decoding(beam=1, length_factor=9), IDS)[0][0].ids) == 6  # the model's own
     wide = search(Endless(), SOURCES, Decoding(beam=4, nbest=4, length_factor=1, length_extra=1), IDS)
     assert all(len(h.ids) <= limit for hs, limit in zip(wide, [3, 2, 3], strict=True) for h in hs)
+
+
+def test_sampling_draws_pieces_as_often_as_the_model_finds_them_likely() -> None:
+    model, config, many = tiny(), Decoding(beam=1, sampling=True, length_factor=1e-9, length_extra=4), 4000
+    batch = SOURCES[:1].expand(many, -1)
+    found = [hypothesis for (hypothesis,) in search(model, batch, config, IDS)]
+    counts = torch.bincount(torch.tensor([(h.ids or [IDS.eos])[0] for h in found]), minlength=VOCABULARY)
+    with torch.inference_mode():
+        log_probs = model.projection(model(SOURCES[:1], torch.tensor([[IDS.bos]]))[0, 0]).float()
+        log_probs[[IDS.pad, IDS.bos]] = -torch.inf
+        torch.testing.assert_close(counts / many, torch.softmax(log_probs, -1), atol=0.03, rtol=0)
+        for hypothesis in found[:20]:
+            expected = log_probability(model, SOURCES[0], hypothesis.ids)
+            assert hypothesis.log_probability == pytest.approx(expected, abs=1e-4)
+    assert found == [hypothesis for (hypothesis,) in search(model, batch, config, IDS)]
+    assert len({tuple(h.ids) for h in found}) > 10
+    with pytest.raises(ValueError, match="sampling: true needs beam: 1"):
+        Decoding(sampling=True)

@@ -34,6 +34,7 @@ TITLES: dict[Figure, str] = {
     "positions": "Sinusoidal positional encoding",
     "mask": "Causal mask of the decoder",
     "alignment": "Where the decoder looked at the source",
+    "picture": "Where the decoder looked on the picture",
 }
 
 POSITIONS, MASKED = 50, 12  # how many the last two figures show

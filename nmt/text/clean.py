@@ -146,6 +146,7 @@ def clean(raw: Path, out: Path, recipe: Cleaning, languages: str, jobs: int = 1)
         "corpus": corpus["corpus"],
         "languages": languages,
         "cleaning": recipe.model_dump(mode="json"),
+        **({"images": corpus["images"]} if "images" in corpus else {}),
         "splits": {},
     }
     with atomic_directory(out) as part, _workers(jobs) as run:

@@ -4,6 +4,7 @@ import signal
 import sys
 from pathlib import Path
 
+from nmt.config import NETWORKS
 from nmt.errors import ConfigError
 from nmt.gpus import available
 from nmt.plan import Plan, dump, experiment, table_path
@@ -66,13 +67,15 @@ pathvars:
 
 wildcard_constraints:
     corpus=r"[\w.-]+",
+    mixture=r"back-[0-9a-f]{8}",
+    recipe=r"[a-z]{2,3}-[a-z]{2,3}-[0-9a-f]{8}(-first\d+)?",
     languages=r"[a-z]{2,3}-[a-z]{2,3}",
     cleaning=r"clean-[0-9a-f]{8}",
     subwords=r"[a-z]+\d+-[0-9a-f]{8}",
     table=r"[\w.-]+",
     system=r"[\w.-]+",
     seed=r"\d+",
-    backbone=r"[a-z0-9-]+",
+    backbone="|".join(NETWORKS),
     split=r"[\w.-]+",
     selection=r"last|best|(epoch|update|average|average-best)-\d+",
     test=r"[\w.-]+",
@@ -93,3 +96,8 @@ def tested(wildcards):
 def texts_of(wildcards):
     """Folders of a test set's raw and cleaned text."""
     return LAYOUT.texts(tested(wildcards), wildcards.test)
+
+
+def mixed(wildcards):
+    """A folder of raw text with back-translations, as its path has it."""
+    return f"{LAYOUT.results}/corpora/{wildcards.corpus}-{wildcards.mixture}/{wildcards.languages}/raw"

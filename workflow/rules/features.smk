@@ -14,6 +14,39 @@ rule draw:
         "nmt draw {output.pictures} {params.limit} > {log} 2>&1"
 
 
+# Pseudo-regions: other descriptions of an image as vectors, for systems with backbone: descriptions.
+
+
+rule lsa:
+    input:
+        descriptions=lambda w: or_say(PLAN.described, w.corpus)[1],
+    output:
+        analysis="<results>/features/{corpus}/descriptions/lsa.npz",
+    log:
+        "<logs>/features/{corpus}/descriptions/lsa.log",
+    conda:
+        ENVIRONMENT
+    shell:
+        "nmt lsa {input.descriptions}/train.en {output.analysis} > {log} 2>&1"
+
+
+rule pseudo_regions:
+    input:
+        analysis="<results>/features/{corpus}/descriptions/lsa.npz",
+        sentences=lambda w: or_say(PLAN.described, w.corpus)[0],
+        descriptions=lambda w: or_say(PLAN.described, w.corpus)[1],
+    output:
+        array="<results>/features/{corpus}/descriptions/{split}.npy",
+        making="<results>/features/{corpus}/descriptions/{split}.json",
+    log:
+        "<logs>/features/{corpus}/descriptions/{split}.log",
+    conda:
+        ENVIRONMENT
+    shell:
+        "nmt pseudo-regions {input.analysis} {input.sentences}/{wildcards.split}.en "
+        "{input.descriptions}/{wildcards.split}.en {output.array} > {log} 2>&1"
+
+
 # What is done already of an interrupted array lies beside it, undeclared, as Snakemake would delete it.
 rule features:
     input:

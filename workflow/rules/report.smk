@@ -6,6 +6,7 @@ rule report:
         table="workflow/tables/{table}.yaml",
         scores=lambda w: PLAN.scores(w.table),
         runs=lambda w: PLAN.training_files(w.table),
+        pictures=lambda w: PLAN.drawn_over(w.table),
     output:
         multiext("<results>/tables/{table}", ".md", ".csv", ".json"),
         page=report(

@@ -1,0 +1,114 @@
+"""Back-translation: training pairs whose source a model wrote (Sennrich and others 2016), mixed with the true ones."""
+
+import shutil
+from collections.abc import Iterator
+from itertools import chain, repeat
+from pathlib import Path
+from typing import Any
+
+from nmt.config import Cleaning, Decoding
+from nmt.corpora import misaligned
+from nmt.errors import ConfigError
+from nmt.files import atomic_directory, read_json, read_lines, sha256, write_json, write_lines
+from nmt.text.clean import clean_line, restore
+from nmt.translate import decode_file
+
+
+def translate_text(model: Path, text: Path, out: Path, decoding: Decoding, device: str, threads: int | None) -> None:
+    """Translate a raw file into a raw one, line by line, and write ``decoding.json`` beside it, with its speed.
+
+    Interrupted, it goes on where it was, as `nmt.translate.decode_file` does.
+
+    Args:
+        model: directory of the model that translates back.
+        text: raw sentences of its source language.
+        out: their translations.
+        decoding: how to search.
+        device: as `nmt.runtime.prepare` takes it.
+        threads: of the CPU.
+
+    Raises:
+        ConfigError, DataError: as `nmt.translate.decode_file` does.
+        Interrupted: told to stop by a signal.
+    """
+    recipe = read_json(model / "cleaning.json")
+    (source, target), cleaning = recipe["languages"].split("-"), Cleaning(**recipe["cleaning"])
+    cleaned, written = out.with_name("cleaned.txt"), out.with_name("hypotheses.txt")
+    write_lines(cleaned, (clean_line(line, source, cleaning) for line in read_lines(text)))
+    decode_file(model, cleaned, written, decoding, device, threads)
+    making = read_json(out.with_name("decoding.json"))
+    speed = round(making["sentences"] / max(making["seconds"], 1e-3), 1)
+    making |= {"languages": recipe["languages"], "text_sha256": sha256(text), "sentences_per_second": speed}
+    making |= {"model": str(model), "provenance": read_json(model / "provenance.json")}
+    write_json(out.with_name("decoding.json"), making)
+    write_lines(out, (restore(line, target, cleaning) for line in read_lines(written)))
+    for needless in (cleaned, written):
+        needless.unlink()
+
+
+def mix(raw: Path, text: Path, translations: Path, out: Path, languages: str, copies: int, tag: str | None) -> None:
+    """Write a raw corpus with back-translated pairs after the true ones of its training text, whole or not at all.
+
+    Where the text has several descriptions of what each line of the corpus describes (``together``), ``images`` in
+    ``corpus.json`` says how many images they are of: line n of the training text is about image n modulo so many.
+
+    Args:
+        raw: folder of the corpus.
+        text: folder of the corpus whose training text of the target language was translated.
+        translations: the folder that `translate_text` wrote into, ``translations.txt``.
+        out: the folder to write.
+        languages: source and target, e.g. ``en-de``.
+        copies: times that the true pairs are written.
+        tag: a word that each translated source begins with; None for none.
+
+    Raises:
+        ConfigError: there are translations into another language.
+        DataError: a file is missing or not UTF-8, or the translations are not as many as the lines translated.
+    """
+    source, target = languages.split("-")
+    corpus, making = read_json(raw / "corpus.json"), read_json(translations / "decoding.json")
+    if making["languages"] != f"{target}-{source}":
+        raise ConfigError(f"{translations}: expected translations {target}-{source}, got {making['languages']}")
+    written, original = translations / "translations.txt", text / f"train.{target}"
+    added = count(original)
+    if count(written) != added:
+        raise misaligned({written: count(written), original: added})
+    with atomic_directory(out) as part:
+        for file in raw.iterdir():
+            if file.name not in ("corpus.json", f"train.{source}", f"train.{target}"):
+                shutil.copyfile(file, part / file.name)
+        tagged = (f"{tag} {line}" if tag else line for line in read_lines(written))
+        for language, lines in ((source, tagged), (target, read_lines(original))):
+            write_lines(part / f"train.{language}", chain(_repeated(raw / f"train.{language}", copies), lines))
+        described = _described(corpus, read_json(text / "corpus.json"), making, (source, target), added, copies)
+        for language, facts in described["splits"]["train"].items():
+            facts |= _of(part / f"train.{language}")
+        write_json(part / "corpus.json", described)
+
+
+def count(path: Path) -> int:
+    """Lines of a file."""
+    return sum(1 for _ in read_lines(path))
+
+
+def _repeated(path: Path, times: int) -> Iterator[str]:
+    return chain.from_iterable(read_lines(one) for one in repeat(path, times))
+
+
+def _of(path: Path) -> dict[str, Any]:
+    return {"lines": count(path), "sha256": sha256(path)}
+
+
+def _described(
+    corpus: dict[str, Any], text: dict[str, Any], making: dict[str, Any], pair: tuple[str, str], added: int, copies: int
+) -> dict[str, Any]:
+    """corpus.json with one more source of training text, and the model that made it."""
+    url = {pair[0]: f"translated by {making['model']}", pair[1]: f"{text['corpus']}'s training text"}
+    more = {"url": url, "licence": text["licence"], "pairs": added, "dropped": 0, "back_translation": making}
+    true = corpus["splits"]["train"][pair[1]]["lines"]
+    return corpus | {
+        "corpus": f"{corpus['corpus']} with back-translations",
+        "licence": "; ".join(dict.fromkeys([corpus["licence"], text["licence"]])),
+        "sources": corpus["sources"] | {"train": [*corpus["sources"]["train"] * copies, more]},
+        **({"images": true} if text.get("together") and added % true == 0 else {}),
+    }

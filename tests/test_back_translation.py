@@ -1,0 +1,148 @@
+"""Back-translated pairs beside the true ones, and the images that they are of."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from commands import run
+
+from nmt.config import Table, Workflow
+from nmt.data import Parallel
+from nmt.errors import ConfigError
+from nmt.plan import Plan, check_back_translations
+
+
+def corpus(folder: Path, pairs: list[tuple[str, str]], **more: object) -> Path:
+    """A raw corpus with the same text in every split."""
+    folder.mkdir()
+    for side, language in enumerate(("en", "de")):
+        for split in ("train", "valid", "test"):
+            (folder / f"{split}.{language}").write_text("".join(f"{pair[side]}\n" for pair in pairs))
+    facts = {language: {"lines": len(pairs), "sha256": "", "url": "u"} for language in ("en", "de")}
+    splits = dict.fromkeys(("train", "valid", "test"), facts)
+    known = {"corpus": folder.name, "languages": "en-de", "licence": f"of {folder.name}", "synthetic": False}
+    sources = {"train": [{"url": {}, "licence": "l", "pairs": len(pairs), "dropped": 0}]}
+    (folder / "corpus.json").write_text(json.dumps({**known, "splits": splits, "sources": sources, **more}))
+    return folder
+
+
+def translations(folder: Path, lines: list[str], languages: str = "de-en") -> Path:
+    folder.mkdir()
+    (folder / "translations.txt").write_text("".join(f"{line}\n" for line in lines))
+    making = {"languages": languages, "model": "a model", "sentences": len(lines), "sentences_per_second": 9.0}
+    (folder / "decoding.json").write_text(json.dumps(making))
+    return folder
+
+
+@pytest.fixture
+def parts(tmp_path: Path) -> list[Path]:
+    true = corpus(tmp_path / "true", [("a dog", "ein Hund"), ("a cat", "eine Katze")])
+    text = corpus(tmp_path / "more", [("-", f"Satz {n}") for n in range(4)], together=True)
+    return [true, text, translations(tmp_path / "back", [f"sentence {n}" for n in range(4)])]
+
+
+def test_true_pairs_first_as_often_as_asked_then_the_tagged_ones(parts: list[Path], tmp_path: Path) -> None:
+    code, output = run("mix", *parts, tmp_path / "out", "--languages", "en-de", "--copies", 2, "--tag", "mt")
+    assert code == 0, output
+    source, target = ((tmp_path / "out" / f"train.{one}").read_text().splitlines() for one in ("en", "de"))
+    assert source == ["a dog", "a cat"] * 2 + [f"mt sentence {n}" for n in range(4)]
+    assert target == ["ein Hund", "eine Katze"] * 2 + [f"Satz {n}" for n in range(4)]
+    for split in ("valid", "test"):
+        assert (tmp_path / "out" / f"{split}.en").read_text() == (parts[0] / f"{split}.en").read_text()
+    made = json.loads((tmp_path / "out" / "corpus.json").read_text())
+    assert made["corpus"] == "true with back-translations" and made["licence"] == "of true; of more"
+    assert [one["pairs"] for one in made["sources"]["train"]] == [2, 2, 4] and made["images"] == 2
+    assert made["splits"]["train"]["de"]["lines"] == 8 and made["splits"]["valid"]["de"]["lines"] == 2
+
+
+def test_text_that_is_of_no_images_in_their_order_is_said_to_be_of_none(parts: list[Path], tmp_path: Path) -> None:
+    made = json.loads((parts[1] / "corpus.json").read_text())
+    (parts[1] / "corpus.json").write_text(json.dumps({**made, "together": False}))
+    run("mix", *parts, tmp_path / "out", "--languages", "en-de")
+    assert "images" not in json.loads((tmp_path / "out" / "corpus.json").read_text())
+
+
+def test_translations_that_do_not_fit_are_refused(parts: list[Path], tmp_path: Path) -> None:
+    few = translations(tmp_path / "few", ["one"])
+    code, output = run("mix", *parts[:2], few, tmp_path / "out", "--languages", "en-de")
+    assert code == 1 and "has 1" in output and "has 4" in output
+    wrong = translations(tmp_path / "wrong", ["x"] * 4, "de-fr")
+    code, output = run("mix", *parts[:2], wrong, tmp_path / "out", "--languages", "en-de")
+    assert code == 1 and "expected translations de-en, got de-fr" in output and not (tmp_path / "out").exists()
+
+
+def test_each_pair_has_the_image_of_its_line_whatever_was_dropped(parts: list[Path], tmp_path: Path) -> None:
+    (parts[2] / "translations.txt").write_text("one\n\nthree\nfour\n")  # an empty source is dropped
+    for command in (
+        ["mix", *parts, tmp_path / "raw"], ["clean", tmp_path / "raw", tmp_path / "clean"],
+        ["subwords", tmp_path / "clean", tmp_path / "words", "--config", "{kind: words, size: 99}"],
+        ["encode", tmp_path / "clean", tmp_path / "words", tmp_path / "encoded"],
+    ):  # fmt: skip
+        code, output = run(*command, "--languages", "en-de")
+        assert code == 0, output
+    found: dict[str, Any] = {}
+
+    def note(split: str, lines: np.ndarray, total: int) -> Any:
+        found[split] = lines.tolist(), total
+
+    for split in ("train", "valid"):
+        Parallel(tmp_path / "encoded", split, pictures=note)
+    assert found == {"train": ([0, 1, 0, 0, 1], 2), "valid": ([0, 1], 2)}
+
+
+def test_a_raw_file_is_translated_line_by_line(model: Path, tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("W1 w2\n\nw3\n")
+    out = tmp_path / "back" / "translations.txt"
+    code, output = run("back-translate", model, tmp_path / "text", out, "--config", "{beam: 1}", "--device", "cpu")
+    assert code == 0, output
+    lines = out.read_text().splitlines()
+    assert len(lines) == 3 and not lines[1]
+    code, output = run("translate", model, tmp_path / "text", "--beam", 1, "--device", "cpu")
+    assert output.splitlines()[-3:] == lines
+    making = json.loads((out.parent / "decoding.json").read_text())
+    assert (making["sentences"], making["languages"]) == (3, "en-de") and making["sentences_per_second"] > 0
+    assert sorted(path.name for path in out.parent.iterdir()) == [
+        "alignments.json", "decoding.json", "translations.txt"
+    ]  # fmt: skip
+
+
+def table(**recipe: object) -> Table:
+    system = {"corpus": "multi30k", "languages": "en-de", "training": {"updates": 1, "keep_last": 2}}
+    back = {"model": "one/reverse", "text": "multi30k-descriptions", **recipe}
+    systems = {
+        "reverse": {**system, "languages": "de-en"},
+        "plain": system,
+        "more": {**system, "back_translation": back},
+    }
+    rows = [{"label": name, "system": name} for name in ("plain", "more")]
+    return Table.model_validate({"caption": "c", "tests": ["test_2016_flickr"], "systems": systems, "rows": rows})
+
+
+def test_translations_are_shared_by_all_that_agree_on_them_and_mixtures_by_those_that_agree_on_all() -> None:
+    plans = [Plan(Workflow(tables=["one"]), {"one": table(**recipe)}) for recipe in ({}, {"copies": 2}, {"at": "last"})]
+    systems = [plan.system("one", "more") for plan in plans]
+    assert len({plan.layout.translations(one) for plan, one in zip(plans, systems, strict=True)}) == 2
+    assert len({plan.layout.raw(one) for plan, one in zip(plans, systems, strict=True)}) == 3
+    plan, system = plans[1], systems[1]
+    mixture = plan.mixture(str(plan.layout.raw(system)))
+    assert mixture["raw"] == plan.layout.raw(plan.system("one", "plain")) and mixture["options"] == ["--copies=2"]
+    made = plan.back_translation(mixture["translations"].name)
+    assert str(made["model"]) == "results/runs/one/reverse/seed1/best/model" and made["language"] == "de"
+    assert made["text"].parts[-3:] == ("multi30k-descriptions", "en-de", "raw")
+    assert plan.tested("one", "more", "flores200_dev").back_translation is None
+
+
+@pytest.mark.parametrize(
+    ("recipe", "message"),
+    [
+        ({"model": "two/reverse"}, "no table 'two'"),
+        ({"model": "one/revers"}, "did you mean 'reverse'"),
+        ({"model": "one/plain"}, "expected a system for de-en, got one/plain, which translates en-de"),
+        ({"at": "average 3"}, "'average 3' is not kept"),
+    ],
+)
+def test_a_model_that_cannot_translate_back_is_refused(recipe: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        check_back_translations("one", {"one": table(**recipe)})
