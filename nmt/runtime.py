@@ -50,8 +50,8 @@ def _keep_few_kernels() -> None:
 
     Batches come in some hundred shapes. A training's memory grew to 4 GiB, and stays below 1 GiB at the same speed.
     """
-    for cache in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):  # oneDNN's own, and PyTorch's above it
-        os.environ.setdefault(cache, "16")
+    for name in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):  # oneDNN's own, and PyTorch's above it
+        os.environ.setdefault(name, "16")
 
 
 def hardware(device: torch.device) -> dict[str, Any]:
