@@ -7,6 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -16,21 +17,39 @@ DROPPED = "train.dropped.txt"
 """Numbers of the raw training lines, from 1, that cleaning dropped; no such file: none."""
 
 
-def read_lines(path: Path) -> Iterator[str]:
+def read_lines(path: Path, first: int = 0) -> Iterator[str]:
     r"""Yield the lines of a UTF-8 file without their ends; only ``\n`` and ``\r\n`` end a line.
+
+    Args:
+        path: the file.
+        first: of the lines to yield, from 0; those before are passed over unread.
 
     Raises:
         DataError: the file is missing, or a line is not UTF-8 (names file and line).
     """
+    with _opened(path) as stream:
+        next(islice(stream, first, first), None)
+        yield from decode_lines(stream, str(path), first + 1)
+
+
+def count_lines(path: Path) -> int:
+    """How many lines `read_lines` finds in a file, be they UTF-8 or not; raises DataError if it is missing."""
+    count, last = 0, b"\n"
+    with _opened(path) as stream:
+        while block := stream.read(2**20):
+            count, last = count + block.count(b"\n"), block[-1:]
+    return count + (last != b"\n")
+
+
+def _opened(path: Path) -> BinaryIO:
     if not path.exists() or path.is_dir():
         raise DataError(f"{path}: no such file; check the path, or run the stage that writes it")
-    with path.open("rb") as stream:
-        yield from decode_lines(stream, str(path))
+    return path.open("rb")
 
 
-def decode_lines(stream: BinaryIO, name: str) -> Iterator[str]:
-    """Yield the lines of an open file as `read_lines` does; ``name`` is for messages."""
-    for number, raw in enumerate(stream, 1):
+def decode_lines(stream: BinaryIO, name: str, first: int = 1) -> Iterator[str]:
+    """Yield the lines of an open file as `read_lines` does; ``name``, and the first line's number, are for messages."""
+    for number, raw in enumerate(stream, first):
         try:
             yield raw.decode("utf-8").removesuffix("\n").removesuffix("\r")
         except UnicodeDecodeError as error:
