@@ -3,10 +3,10 @@
     python benchmarks/scale.py [--sizes 10000,100000,1000000] [--folder /tmp]
 
 The text is made up: words of syllables, 50,000 a language, drawn by Zipf's law; lengths log-normal, 15 words on
-average; 5 of 100 pairs repeat an earlier one. It is written to a folder of its own, and deleted; 10^7 pairs need 12 GB.
-Cleaning is that of large corpora: NFC, invisible characters, lowercase, filters of length and ratio, no repetitions; for
-up to ``--tokenised`` pairs also the default, with Moses punctuation and tokenisation. Of longer corpora only the first
-``--decoded`` lines are translated.
+average; 5 of 100 pairs repeat an earlier one. It is written to a folder of its own, and deleted; 10^7 need 12 GB.
+Cleaning is that of large corpora: NFC, invisible characters, lowercase, filters of length and ratio, no repetitions;
+for up to ``--tokenised`` pairs also the default, with Moses punctuation and tokenisation. Only the first ``--decoded``
+lines are translated.
 """
 
 import json

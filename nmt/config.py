@@ -526,6 +526,14 @@ class Tracking(Strict):
     live: bool = Field(True, description="follow trainings while they run")
 
 
+class Shards(Strict):
+    """Jobs that share out one file's cleaning, encoding or translation; a further one joins what they did."""
+
+    clean: Positive = 1
+    encode: Positive = 1
+    decode: Positive = 1
+
+
 class Workflow(Strict):
     """config.yaml: what to build, and on what."""
 
@@ -533,6 +541,7 @@ class Workflow(Strict):
     seeds: list[Seed] = Field([1], min_length=1)
     device: Literal["auto", "cpu", "cuda"] = "auto"
     processes: Positive = Field(1, description="of each training; on GPUs each takes one (docs/several-processes.md)")
+    shards: Shards = Field(Shards(), description="jobs that share out one file (docs/large-corpora.md)")
     mirror: Path | None = Field(None, description="folder laid out as MANIFEST.tsv says; else NMT_MIRROR, else URLs")
     limit: Positive | None = Field(None, description="cut every split to its first lines, for a quick trial")
     results: Path = Path("results")

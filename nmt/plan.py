@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
-from nmt.config import Decoding, Multimodal, Row, Shown, Strict, System, Table, Workflow, check_name, load_table
+from nmt.config import Decoding, Multimodal, Row, Shards, Shown, Strict, System, Table, Workflow, check_name, load_table
 from nmt.corpora import TRAIN_SAMPLE, TRAINING, holding, test_sets
 from nmt.errors import ConfigError
 from nmt.files import read_json
@@ -208,7 +208,14 @@ class Plan:
 
     def settings_for(self, tables: list[str]) -> str:
         """The settings that the closing stages read; another device, mirror or corpus re-makes nothing."""
-        unused: dict[str, Any] = {"device": "auto", "processes": 1, "mirror": None, "corpora": {}, "images": {}}
+        unused: dict[str, Any] = {
+            "device": "auto",
+            "processes": 1,
+            "shards": Shards(),
+            "mirror": None,
+            "corpora": {},
+            "images": {},
+        }
         return dump(self.settings.model_copy(update={"tables": tables, **unused}))
 
     def closing_words(self, targets: Iterable[str]) -> str:
