@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from nmt.config import digest
 from nmt.errors import ConfigError
@@ -87,8 +87,9 @@ def mark(settings: Any, files: Iterable[Path]) -> str:
     return digest([settings, states])
 
 
-def concatenate(parts: Iterable[Path], out: BinaryIO) -> None:
-    """Write files one after another."""
+def blocks(parts: Iterable[Path], size: int = 2**19) -> Iterator[bytes]:
+    """The bytes of files one after another, so many at a time."""
     for part in parts:
-        with part.open("rb") as given:
-            shutil.copyfileobj(given, out, 2**20)
+        with part.open("rb") as stream:
+            while block := stream.read(size):
+                yield block

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nmt.chunks import WHOLE, Chunks, Shard, concatenate, mark
+from nmt.chunks import WHOLE, Chunks, Shard, blocks, mark
 from nmt.config import SpecialIds, amount
 from nmt.errors import DataError
 from nmt.files import DROPPED, atomic_directory, count_lines, read_json, read_lines, sha256, write_json
@@ -126,12 +126,12 @@ def _join(places: Sequence[Path], out: Path, dtype: type[np.generic]) -> tuple[i
     sentences = sum((place / LENGTHS).stat().st_size for place in places) // np.dtype(np.int64).itemsize
     pieces = sum((place / IDS).stat().st_size for place in places) // np.dtype(dtype).itemsize
     with _array(out.with_name(f"{out.name}.npy"), dtype, pieces) as stream:
-        concatenate((place / IDS for place in places), stream)
+        stream.writelines(blocks([place / IDS for place in places]))
     with _array(out.with_name(f"{out.name}.offsets.npy"), np.int64, sentences + 1) as stream:
         ends = np.zeros(1, np.int64)
         stream.write(ends.tobytes())
-        for place in places:
-            ends = ends[-1] + np.fromfile(place / LENGTHS, np.int64).cumsum()
+        for block in blocks([place / LENGTHS for place in places]):
+            ends = ends[-1] + np.frombuffer(block, np.int64).cumsum()
             stream.write(ends.tobytes())
     return sentences, pieces
 

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from nmt.chunks import concatenate
+from nmt.chunks import blocks
 from nmt.files import read_json
 from nmt.text.repeats import mark_repeats
 
@@ -17,7 +17,7 @@ SIDES = ("source", "target")
 KEPT, DIGESTS, COUNTS = "kept", "digests", "counts.json"
 """A chunk's other files: a byte for each pair read, 1 or, where it is dropped, 0; digests of the pairs kept; counts."""
 BLOCK = 2**16
-"""Lines, or bytes that stand for one, in memory at a time."""
+"""Lines in memory at a time."""
 
 
 def join(chunks: Sequence[Path], outs: Sequence[Path], dropped: Path | None, unique: bool) -> Counter[str]:
@@ -36,7 +36,7 @@ def join(chunks: Sequence[Path], outs: Sequence[Path], dropped: Path | None, uni
         repeats = Path(scratch) / "repeats" if unique else None
         if repeats:
             mark_repeats([chunk / DIGESTS for chunk in chunks], repeats)
-            counts["duplicate"] = sum(block.count(1) for block in _blocks([repeats]))
+            counts["duplicate"] = sum(block.count(1) for block in blocks([repeats]))
             counts["kept"] -= counts["duplicate"]
         for side, out in zip(SIDES, outs, strict=True):
             counts[f"{side}_words"] -= _write([chunk / side for chunk in chunks], out, repeats)
@@ -52,7 +52,7 @@ def _write(parts: Sequence[Path], out: Path, repeats: Path | None) -> int:
     with ExitStack() as stack:
         stream = stack.enter_context(out.open("wb"))
         if repeats is None:
-            concatenate(parts, stream)
+            stream.writelines(blocks(parts))
             return 0
         again = stack.enter_context(repeats.open("rb"))
         for lines in _lines(parts):
@@ -69,7 +69,7 @@ def _left_out(parts: Sequence[Path], repeats: Path | None) -> Iterator[int]:
     before = 0
     with ExitStack() as stack:
         again = stack.enter_context(repeats.open("rb")) if repeats else None
-        for block in _blocks(parts):
+        for block in blocks(parts, BLOCK):
             kept = np.frombuffer(block, np.bool_).copy()
             if again:
                 kept[kept] = ~np.frombuffer(again.read(int(kept.sum())), np.bool_)
@@ -82,10 +82,3 @@ def _lines(parts: Sequence[Path]) -> Iterator[list[bytes]]:
         with part.open("rb") as stream:
             while lines := list(islice(stream, BLOCK)):
                 yield lines
-
-
-def _blocks(parts: Sequence[Path]) -> Iterator[bytes]:
-    for part in parts:
-        with part.open("rb") as stream:
-            while block := stream.read(BLOCK):
-                yield block

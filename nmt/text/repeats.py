@@ -1,12 +1,14 @@
 """Which of very many digests were there before, in little memory: they are sorted on disk, a bucket at a time."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
 from numpy.typing import NDArray
+
+from nmt.chunks import blocks
 
 WIDTH = 16
 """Bytes of a digest: that two of 10^9 texts share one by chance has a probability of 10^-21."""
@@ -36,7 +38,8 @@ def _scatter(parts: Iterable[Path], folder: Path, count: int) -> list[Path]:
     buckets, seen = [folder / str(number) for number in range(count)], 0
     with ExitStack() as stack:
         streams = [stack.enter_context(bucket.open("wb", buffering=0)) for bucket in buckets]
-        for digests in _blocks(parts):
+        for block in blocks(parts, BLOCK * WIDTH):
+            digests = np.frombuffer(block, "<u8").reshape(-1, 2)
             records = np.empty(len(digests), _RECORD)
             records["digest"], records["position"] = digests, np.arange(seen, seen + len(digests))
             chosen = digests[:, 0] % np.uint64(count)
@@ -46,13 +49,6 @@ def _scatter(parts: Iterable[Path], folder: Path, count: int) -> list[Path]:
                 stream.write(some.tobytes())
             seen += len(digests)
     return buckets
-
-
-def _blocks(parts: Iterable[Path]) -> Iterator[NDArray[np.uint64]]:
-    for part in parts:
-        with part.open("rb") as stream:
-            while block := stream.read(BLOCK * WIDTH):
-                yield np.frombuffer(block, "<u8").reshape(-1, 2)
 
 
 def _repeated(records: NDArray[np.void]) -> NDArray[np.uint64]:
