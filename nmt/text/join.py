@@ -16,7 +16,7 @@ from nmt.text.repeats import mark_repeats
 SIDES = ("source", "target")
 KEPT, DIGESTS, COUNTS = "kept", "digests", "counts.json"
 """A chunk's other files: a byte for each pair read, 1 or, where it is dropped, 0; digests of the pairs kept; counts."""
-BLOCK = 2**16
+BLOCK = 2**13
 """Lines in memory at a time."""
 
 
