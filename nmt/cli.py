@@ -30,6 +30,20 @@ def _pair(_: click.Context, __: click.Parameter, value: str) -> str:
 languages_option = click.option(
     "--languages", required=True, metavar="en-de", callback=_pair, help="Source and target language."
 )
+
+
+def _shard(_: click.Context, __: click.Parameter, value: str | None) -> Any:
+    from nmt.chunks import Shard
+
+    return Shard.parse(value) if value else None
+
+
+shard_option = click.option(
+    "--shard",
+    metavar="2/8",
+    callback=_shard,
+    help="Do only this part, of so many; the same command without --shard does what is missing, and joins all.",
+)
 config_option = click.option("--config", "settings", default="{}", help="YAML or JSON, or a file of it.")
 
 
@@ -109,11 +123,12 @@ def download(
 @languages_option
 @config_option
 @click.option("--jobs", type=click.IntRange(1), default=1, help="Worker processes.")
-def clean(raw: Path, out: Path, languages: str, settings: str, jobs: int) -> None:
+@shard_option
+def clean(raw: Path, out: Path, languages: str, settings: str, jobs: int, shard: Any) -> None:
     """Normalise, tokenise and filter the text in RAW into OUT."""
     from nmt.text.clean import clean as run
 
-    run(raw, out, settings_of(config.Cleaning, settings), languages, jobs)
+    run(raw, out, settings_of(config.Cleaning, settings), languages, jobs, shard)
 
 
 @main.command()
@@ -147,11 +162,12 @@ def subwords(clean: Path, out: Path, languages: str, settings: str, threads: int
 @click.argument("subwords", type=PATH)
 @click.argument("out", type=PATH)
 @languages_option
-def encode(clean: Path, subwords: Path, out: Path, languages: str) -> None:
+@shard_option
+def encode(clean: Path, subwords: Path, out: Path, languages: str, shard: Any) -> None:
     """Encode training and validation text of CLEAN by the vocabularies in SUBWORDS."""
     from nmt.data import encode_corpus
 
-    encode_corpus(clean, subwords, out, languages)
+    encode_corpus(clean, subwords, out, languages, shard)
 
 
 @main.command()
@@ -321,9 +337,17 @@ def average(run: Path, model: Path, at: str, encoded: Path) -> None:
 @click.argument("out", type=PATH)
 @config_option
 @click.option("--images", type=PATH, help="For a multimodal model: array of the lines' image features, .npy.")
+@shard_option
 @device_options
 def decode(
-    model: Path, source: Path, out: Path, settings: str, images: Path | None, device: str, threads: int | None
+    model: Path,
+    source: Path,
+    out: Path,
+    settings: str,
+    images: Path | None,
+    shard: Any,
+    device: str,
+    threads: int | None,
 ) -> None:
     """Translate the cleaned file SOURCE into OUT, line by line."""
     from nmt.gpus import claimed
@@ -331,7 +355,7 @@ def decode(
 
     decoding = settings_of(config.Decoding, settings)
     with claimed(device):
-        decode_file(model, source, out, decoding, device, threads, images)
+        decode_file(model, source, out, decoding, device, threads, images, shard)
 
 
 @main.command("back-translate")

@@ -602,6 +602,14 @@ def _or_none(value: Any) -> Any:
     return None if value == "none" else value
 
 
+class Shards(Strict):
+    """Jobs that share out one file's cleaning, encoding or translation; a further one joins what they did."""
+
+    clean: Positive = 1
+    encode: Positive = 1
+    decode: Positive = 1
+
+
 class Workflow(Strict):
     """config.yaml: what to build, and on what."""
 
@@ -609,6 +617,7 @@ class Workflow(Strict):
     seeds: list[Seed] = Field([1], min_length=1)
     device: Literal["auto", "cpu", "cuda"] = "auto"
     processes: Positive = Field(1, description="of each training; on GPUs each takes one (docs/several-processes.md)")
+    shards: Shards = Field(Shards(), description="jobs that share out one file (docs/large-corpora.md)")
     mirror: Path | None = Field(None, description="folder laid out as MANIFEST.tsv says; else NMT_MIRROR, else URLs")
     limit: Positive | None = Field(None, description="cut every split to its first lines, for a quick trial")
     results: Path = Path("results")

@@ -1,60 +1,104 @@
 """Encoded corpora: written once as flat arrays of ids, read memory-mapped, served as padded batches."""
 
+import shutil
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
-from itertools import islice, pairwise
+from itertools import chain, islice, pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from nmt.chunks import WHOLE, Chunks, Shard, blocks, mark
 from nmt.config import SpecialIds, amount
 from nmt.errors import DataError
-from nmt.files import DROPPED, atomic_directory, read_json, read_lines, sha256, write_json
+from nmt.files import DROPPED, atomic_directory, count_lines, read_json, read_lines, sha256, write_json
 from nmt.images import OfSplit, Pictures, none
 from nmt.subwords import SIDES, Vocabulary
 
 Indices = NDArray[np.int64]
+SPLITS = ("train", "valid")
+CHUNK = 1_000_000
+"""Lines that are encoded before they are put on disk; shards share out such chunks."""
+BATCH = 10_000
+"""Lines encoded at a time."""
+IDS, LENGTHS = "ids", "lengths"
+"""The files of a chunk: flat ids, and how many each line has."""
 
 
-def encode_corpus(clean: Path, subwords: Path, out: Path, languages: str) -> None:
+def encode_corpus(clean: Path, subwords: Path, out: Path, languages: str, shard: Shard | None = None) -> None:
     """Encode training and validation text; ``out`` then holds all that training needs, subword models included.
+
+    Args:
+        clean: folder of the cleaned text.
+        subwords: folder of the subword models.
+        out: the folder to write, whole or not at all.
+        languages: source and target, e.g. ``en-de``.
+        shard: encode this share of the chunks, and stop; None encodes those that are missing, and joins all.
 
     Raises:
         DataError: a file is missing, not UTF-8, or the two sides differ in length.
     """
-    meta: dict[str, Any] = {"languages": languages, "splits": {}}
-    with atomic_directory(out) as folder:
-        for name in (*(f"{side}.model" for side in SIDES), *(f"{side}.vocab" for side in SIDES)):
-            (folder / name).write_bytes((subwords / name).read_bytes())
-        vocabularies = [Vocabulary(folder / f"{side}.model") for side in SIDES]
-        meta["vocabulary"] = {side: len(v) for side, v in zip(SIDES, vocabularies, strict=True)}
-        meta["ids"] = vocabularies[0].ids.model_dump()
-        for split in ("train", "valid"):
-            files = [clean / f"{split}.{language}" for language in languages.split("-")]
-            counts = [
-                _encode_file(file, vocabulary, folder / f"{split}.{side}")
-                for file, vocabulary, side in zip(files, vocabularies, SIDES, strict=True)
-            ]
-            _check_aligned(files, [sentences for sentences, _ in counts])
-            meta["splits"][split] = {
-                "sentences": counts[0][0],
-                **{f"{side}_pieces": pieces for side, (_, pieces) in zip(SIDES, counts, strict=True)},
-                **{f"{side}_sha256": sha256(file) for side, file in zip(SIDES, files, strict=True)},
-            }
-        if (dropped := clean / DROPPED).is_file():
-            (folder / DROPPED).write_bytes(dropped.read_bytes())
-        references = clean / f"valid.{languages.split('-')[1]}"
-        (folder / "valid.references.txt").write_bytes(references.read_bytes())
-        meta["subwords"] = read_json(subwords / "subwords.json")
-        report = read_json(clean / "report.json")
-        meta["cleaning"], meta["corpus"] = report["cleaning"], report.get("corpus")
-        meta |= {"images": report["images"]} if "images" in report else {}
-        write_json(folder / "meta.json", meta)
+    vocabularies = [Vocabulary(subwords / f"{side}.model") for side in SIDES]
+    texts = {split: [clean / f"{split}.{language}" for language in languages.split("-")] for split in SPLITS}
+    read = [*(subwords / f"{side}.model" for side in SIDES), *chain.from_iterable(texts.values())]
+    chunks = Chunks(out, mark(CHUNK, read), CHUNK)
+    if shard:
+        for split, files in texts.items():
+            for file, vocabulary, side in zip(files, vocabularies, SIDES, strict=True):
+                _encode_chunks(chunks, file, vocabulary, f"{split}.{side}-", shard)
+        return
+    try:
+        with atomic_directory(out) as folder:
+            splits = {s: _encode_split(chunks, s, files, vocabularies, folder) for s, files in texts.items()}
+            _complete(folder, clean, subwords, languages, splits)
+    except DataError:
+        chunks.forget()  # as it cannot go on
+        raise
+    chunks.forget()
+
+
+def _complete(folder: Path, clean: Path, subwords: Path, languages: str, splits: dict[str, Any]) -> None:
+    """Write what there is besides the arrays."""
+    for name in (*(f"{side}.model" for side in SIDES), *(f"{side}.vocab" for side in SIDES)):
+        shutil.copyfile(subwords / name, folder / name)
+    if (dropped := clean / DROPPED).is_file():
+        shutil.copyfile(dropped, folder / DROPPED)
+    shutil.copyfile(clean / f"valid.{languages.split('-')[1]}", folder / "valid.references.txt")
+    report = read_json(clean / "report.json")
+    vocabularies = [Vocabulary(folder / f"{side}.model") for side in SIDES]
+    meta = {
+        "languages": languages,
+        "splits": splits,
+        "vocabulary": {side: len(v) for side, v in zip(SIDES, vocabularies, strict=True)},
+        "ids": vocabularies[0].ids.model_dump(),
+        "cleaning": report["cleaning"],
+        "subwords": read_json(subwords / "subwords.json"),
+        "corpus": report.get("corpus"),
+        **({"images": report["images"]} if "images" in report else {}),
+    }
+    write_json(folder / "meta.json", meta)
+
+
+def _encode_split(
+    chunks: Chunks, split: str, files: Sequence[Path], vocabularies: Sequence[Vocabulary], folder: Path
+) -> dict[str, Any]:
+    """Encode the chunks of a split that are missing, and join all; returns its part of meta.json."""
+    counts = []
+    for file, vocabulary, side in zip(files, vocabularies, SIDES, strict=True):
+        places = _encode_chunks(chunks, file, vocabulary, f"{split}.{side}-")
+        counts.append(_join(places, folder / f"{split}.{side}", _dtype(vocabulary)))
+    _check_aligned(files, [sentences for sentences, _ in counts])
+    return {
+        "sentences": counts[0][0],
+        **{f"{side}_pieces": pieces for side, (_, pieces) in zip(SIDES, counts, strict=True)},
+        **{f"{side}_sha256": sha256(file) for side, file in zip(SIDES, files, strict=True)},
+    }
 
 
 def _check_aligned(files: Sequence[Path], counts: Sequence[int]) -> None:
@@ -65,23 +109,45 @@ def _check_aligned(files: Sequence[Path], counts: Sequence[int]) -> None:
         raise DataError(f"{files[0]} and {files[1]}: expected sentences, got empty files; look at cleaning's report")
 
 
-def _encode_file(text: Path, vocabulary: Vocabulary, out: Path, chunk: int = 10_000) -> tuple[int, int]:
-    """Stream text into ``out.npy`` (flat ids) and ``out.offsets.npy``; gives counts of sentences and pieces."""
-    dtype = np.uint16 if len(vocabulary) <= 2**16 else np.int32
-    lengths: list[NDArray[np.int64]] = []
-    flat = out.with_name(out.name + ".ids")
-    with flat.open("wb") as stream:
-        lines = read_lines(text)
-        while block := list(islice(lines, chunk)):
-            rows = vocabulary.encode(block)
-            lengths.append(np.fromiter(map(len, rows), np.int64, len(rows)))
-            np.fromiter((i for row in rows for i in row), dtype).tofile(stream)
-    offsets = np.concatenate([[0], *lengths]).cumsum(dtype=np.int64)
-    np.save(out.with_name(out.name + ".offsets.npy"), offsets)
-    ids = np.memmap(flat, dtype, mode="r") if offsets[-1] else np.empty(0, dtype)
-    np.save(out.with_name(out.name + ".npy"), ids)
-    flat.unlink()
-    return len(offsets) - 1, int(offsets[-1])
+def _encode_chunks(chunks: Chunks, text: Path, vocabulary: Vocabulary, name: str, shard: Shard = WHOLE) -> list[Path]:
+    """Encode a shard's chunks of a text that are not there yet; returns the places of all chunks."""
+    lines = count_lines(text)
+    numbers = chunks.numbers(lines, shard)
+    for place, block in chunks.undone(read_lines(text, numbers.start * CHUNK), numbers, name):
+        with atomic_directory(place) as part, (part / IDS).open("wb") as ids, (part / LENGTHS).open("wb") as lengths:
+            while some := list(islice(block, BATCH)):
+                rows = vocabulary.encode(some)
+                np.fromiter(chain.from_iterable(rows), _dtype(vocabulary)).tofile(ids)
+                np.fromiter(map(len, rows), np.int64, len(rows)).tofile(lengths)
+    return chunks.places(lines, name)
+
+
+def _join(places: Sequence[Path], out: Path, dtype: type[np.generic]) -> tuple[int, int]:
+    """Write ``out.npy`` (flat ids) and ``out.offsets.npy`` from chunks; gives counts of sentences and pieces."""
+    sentences = sum((place / LENGTHS).stat().st_size for place in places) // np.dtype(np.int64).itemsize
+    pieces = sum((place / IDS).stat().st_size for place in places) // np.dtype(dtype).itemsize
+    with _array(out.with_name(f"{out.name}.npy"), dtype, pieces) as stream:
+        stream.writelines(blocks([place / IDS for place in places]))
+    with _array(out.with_name(f"{out.name}.offsets.npy"), np.int64, sentences + 1) as stream:
+        ends = np.zeros(1, np.int64)
+        stream.write(ends.tobytes())
+        for block in blocks([place / LENGTHS for place in places]):
+            ends = ends[-1] + np.frombuffer(block, np.int64).cumsum()
+            stream.write(ends.tobytes())
+    return sentences, pieces
+
+
+@contextmanager
+def _array(path: Path, dtype: type[np.generic], items: int) -> Iterator[BinaryIO]:
+    """A file to write a flat array of so many items into, as `numpy.save` does."""
+    with path.open("wb") as stream:
+        header = {"descr": np.lib.format.dtype_to_descr(np.dtype(dtype)), "fortran_order": False, "shape": (items,)}
+        np.lib.format.write_array_header_1_0(stream, header)
+        yield stream
+
+
+def _dtype(vocabulary: Vocabulary) -> type[np.generic]:
+    return np.uint16 if len(vocabulary) <= 2**16 else np.int32
 
 
 def evenly(total: int, count: int) -> Indices:

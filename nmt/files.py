@@ -1,12 +1,15 @@
 """Reading text strictly and writing files that are whole or absent."""
 
+import fcntl
+import glob
 import hashlib
 import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -16,21 +19,39 @@ DROPPED = "train.dropped.txt"
 """Numbers of the raw training lines, from 1, that cleaning dropped; no such file: none."""
 
 
-def read_lines(path: Path) -> Iterator[str]:
+def read_lines(path: Path, first: int = 0) -> Iterator[str]:
     r"""Yield the lines of a UTF-8 file without their ends; only ``\n`` and ``\r\n`` end a line.
+
+    Args:
+        path: the file.
+        first: of the lines to yield, from 0; those before are passed over unread.
 
     Raises:
         DataError: the file is missing, or a line is not UTF-8 (names file and line).
     """
+    with _opened(path) as stream:
+        next(islice(stream, first, first), None)
+        yield from decode_lines(stream, str(path), first + 1)
+
+
+def count_lines(path: Path) -> int:
+    """How many lines `read_lines` finds in a file, be they UTF-8 or not; raises DataError if it is missing."""
+    count, last = 0, b"\n"
+    with _opened(path) as stream:
+        while block := stream.read(2**20):
+            count, last = count + block.count(b"\n"), block[-1:]
+    return count + (last != b"\n")
+
+
+def _opened(path: Path) -> BinaryIO:
     if not path.exists() or path.is_dir():
         raise DataError(f"{path}: no such file; check the path, or run the stage that writes it")
-    with path.open("rb") as stream:
-        yield from decode_lines(stream, str(path))
+    return path.open("rb")
 
 
-def decode_lines(stream: BinaryIO, name: str) -> Iterator[str]:
-    """Yield the lines of an open file as `read_lines` does; ``name`` is for messages."""
-    for number, raw in enumerate(stream, 1):
+def decode_lines(stream: BinaryIO, name: str, first: int = 1) -> Iterator[str]:
+    """Yield the lines of an open file as `read_lines` does; ``name``, and the first line's number, are for messages."""
+    for number, raw in enumerate(stream, first):
         try:
             yield raw.decode("utf-8").removesuffix("\n").removesuffix("\r")
         except UnicodeDecodeError as error:
@@ -57,36 +78,69 @@ def read_json(path: Path) -> Any:
 @contextmanager
 def atomic_path(path: Path) -> Iterator[Path]:
     """Give a temporary path beside ``path``; it takes the final name, flushed to disk, only if the block succeeds."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    os.close(handle)
-    part = Path(name)
-    try:
+    with _part(path, _new_file) as part:
         yield part
         part.chmod(0o644)
         _flush(part)
         part.replace(path)
         _flush(path.parent)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
 
 
 @contextmanager
 def atomic_directory(path: Path) -> Iterator[Path]:
     """Give a temporary directory beside ``path``; it takes the final name, whole, only if the block succeeds."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part"))
-    try:
+    with _part(path, tempfile.mkdtemp) as part:
         yield part
         part.chmod(0o755)
         for file in part.rglob("*"):
             _flush(file)
         _swap_in(part, path)
         _flush(path.parent)
-    except BaseException:
-        shutil.rmtree(part, ignore_errors=True)
-        raise
+
+
+@contextmanager
+def _part(path: Path, make: Callable[..., str]) -> Iterator[Path]:
+    """Give something new beside ``path``, and delete it if the block fails.
+
+    It is locked while its process lives, and so one of a process that was killed is known, and deleted here.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*.part"):
+        with suppress(OSError), _locked(left):
+            _delete(left)
+    part = Path(make(dir=path.parent, prefix=f".{path.name}.", suffix=".part"))
+    with ExitStack() as stack:
+        with suppress(OSError):  # a file system without locks: what is left there, stays
+            stack.enter_context(_locked(part))
+        try:
+            yield part
+        except BaseException:
+            _delete(part)
+            raise
+
+
+def _new_file(**place: Any) -> str:
+    handle, name = tempfile.mkstemp(**place)
+    os.close(handle)
+    return str(name)
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Hold the lock of a file or directory; raises OSError where another process has it, or there are none."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _delete(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _swap_in(part: Path, path: Path) -> None:

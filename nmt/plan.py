@@ -14,6 +14,7 @@ from nmt.config import (
     Images,
     Multimodal,
     Row,
+    Shards,
     Shown,
     Strict,
     System,
@@ -278,7 +279,9 @@ class Plan:
 
     def settings_for(self, tables: list[str]) -> str:
         """The settings that the closing stages read; another device, mirror or corpus re-makes nothing."""
-        unused: dict[str, Any] = {"device": "auto", "processes": 1, "mirror": None, "corpora": {}, "word_vectors": {}}
+        unused: dict[str, Any] = {
+            "device": "auto", "processes": 1, "shards": Shards(), "mirror": None, "corpora": {}, "word_vectors": {},
+        }  # fmt: skip
         if not any("picture" in self.tables[table].figures for table in tables):
             unused["images"] = {}
         return dump(self.settings.model_copy(update={"tables": tables, **unused}))

@@ -11,10 +11,12 @@ import sentencepiece
 from nmt.bytes import SYMBOLS, are_symbols, readable, recover, to_bytes, to_symbols
 from nmt.config import SpecialIds, Subwords
 from nmt.errors import ConfigError, DataError
-from nmt.files import atomic_directory, read_lines, sha256, write_json
+from nmt.files import atomic_directory, count_lines, read_lines, sha256, write_json
 
 SIDES = ("source", "target")
 START = "▁"  # sentencepiece's mark of the start of a word
+SAMPLE = 2_000_000
+"""Lines of each side that a vocabulary is learned from; of a longer text, so many spread evenly over it."""
 
 
 class Vocabulary:
@@ -101,6 +103,7 @@ def _learn(texts: list[Path], prefix: Path, config: Subwords, threads: int) -> N
 def _train(texts: list[Path], prefix: Path, config: Subwords, threads: int, scratch: Path) -> None:
     """Run sentencepiece's trainer, without any normalisation: cleaning is a stage of its own."""
     size, options = config.size, dict[str, Any]()
+    texts = [_sampled(text, scratch / f"sample-{text.name}") for text in texts]
     if config.kind == "words":
         words = {word for text in texts for line in read_lines(text) for word in line.split()}
         size = min(size, len(words) + len(SpecialIds.model_fields))
@@ -126,6 +129,15 @@ def _train(texts: list[Path], prefix: Path, config: Subwords, threads: int, scra
         minloglevel=2,
         **options,
     )
+
+
+def _sampled(text: Path, out: Path) -> Path:
+    """The text itself, or a sample where it is long: sentencepiece holds in memory what it learns from."""
+    if (lines := count_lines(text)) <= SAMPLE:
+        return text
+    with text.open("rb") as stream, out.open("wb") as sample:
+        sample.writelines(line for n, line in enumerate(stream) if (n + 1) * SAMPLE // lines > n * SAMPLE // lines)
+    return out
 
 
 def _write_symbols(text: Path, out: Path) -> Path:

@@ -1,12 +1,11 @@
 """A model directory and text in, text out: the library, the command line and the pipeline use the same."""
 
 import json
-import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass, replace
-from itertools import count, islice
+from itertools import islice
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -18,10 +17,11 @@ from torch import Tensor
 
 from nmt import runtime
 from nmt.checkpoint import load_weights, read_tensors
+from nmt.chunks import WHOLE, Chunks, Shard
 from nmt.config import Cleaning, Decoding, Model, Shown, amount, digest
 from nmt.data import cut
 from nmt.errors import ConfigError, DataError
-from nmt.files import read_json, read_lines, sha256, write_json, write_lines, write_text
+from nmt.files import count_lines, read_json, read_lines, sha256, write_json, write_lines, write_text
 from nmt.images import Pictures, describe, none, of_split
 from nmt.interrupt import Interrupted, heeded
 from nmt.models import build
@@ -241,6 +241,7 @@ def decode_file(
     device: str,
     threads: int | None,
     images: Path | None = None,
+    shard: Shard | None = None,
 ) -> None:
     """Translate a cleaned file, line by line; writes ``out`` and, beside it, ``decoding.json`` and ``alignments.json``.
 
@@ -248,7 +249,8 @@ def decode_file(
     where each layer and head looked on their pictures. With
     ``nbest`` above 1 also ``nbest.tsv``: line number from 1, score, translation. ``images`` is the array of the lines'
     image features, for a multimodal model. Interrupted, it goes on after the last whole `CHUNK` of lines, and ends with
-    the same files.
+    the same files. With a ``shard`` it translates that share of the chunks, and stops; several jobs can do so
+    at once, and one without a shard then joins them.
 
     Raises:
         ConfigError, DataError: see `Translator.load`; the source is missing or not UTF-8.
@@ -257,7 +259,7 @@ def decode_file(
     from tqdm import tqdm
 
     translator = Translator.load(model, device, threads)
-    sentences = sum(1 for _ in read_lines(source))
+    sentences = count_lines(source)
     pictures = translator.pictures(images, decoding.images, sentences)
     making = {
         "decoding": decoding.model_dump(mode="json"), "sentences": sentences, "code_version": runtime.code_version(),
@@ -265,21 +267,24 @@ def decode_file(
         "model_sha256": sha256(model / "weights.safetensors"),
         **({"images": describe(images)} if images and pictures is not none else {}),
     }  # fmt: skip
-    mark = digest([making, translator.device.type])
-    chunks = Chunks(translator, source, decoding, pictures, out.with_name(f"{out.name}.chunks"), mark)
-    with tqdm(total=sentences, unit="sentence", disable=None) as bar:
-        seconds = chunks.translate(bar.update)
+    chunks = Chunks(out, digest([making, translator.device.type]), CHUNK)
+    numbers = chunks.numbers(sentences, shard or WHOLE)
+    found = Translations(translator, source, decoding, pictures, chunks, numbers)
+    with tqdm(total=min(sentences, CHUNK * len(numbers)), unit="sentence", disable=None) as bar:
+        seconds = found.translate(bar.update)
+    if shard:
+        return
     if decoding.nbest > 1:
-        best = ((n, t) for n, (_, ts) in enumerate(chunks.pairs(), 1) for t in ts)
+        best = ((n, t) for n, (_, ts) in enumerate(found.pairs(), 1) for t in ts)
         write_lines(out.with_name("nbest.tsv"), (f"{n}\t{t.score:.6f}\t{t.text}" for n, t in best))
     making |= {"seconds": round(seconds, 3), "hardware": runtime.hardware(translator.device)}
     write_json(out.with_name("decoding.json"), making)
-    write_json(out.with_name("alignments.json"), _alignments(translator, chunks.pairs(), sentences, pictures))
-    write_lines(out, (translations[0].text for _, translations in chunks.pairs()))
+    write_json(out.with_name("alignments.json"), _alignments(translator, found.pairs(), sentences, pictures))
+    write_lines(out, (translations[0].text for _, translations in found.pairs()))
     chunks.forget()
 
 
-class Chunks:
+class Translations:
     """The translations of a file, on disk chunk by chunk as they come to be.
 
     Args:
@@ -287,22 +292,25 @@ class Chunks:
         source: the cleaned file.
         decoding: how to search.
         pictures: of the file's lines.
-        folder: where the chunks are; those with another mark are of another translation, and deleted.
-        mark: what two attempts must share for one to go on from the other's chunks.
+        chunks: where they are.
+        numbers: of the chunks to translate.
     """
 
     def __init__(
-        self, translator: Translator, source: Path, decoding: Decoding, pictures: Pictures, folder: Path, mark: str
+        self,
+        translator: Translator,
+        source: Path,
+        decoding: Decoding,
+        pictures: Pictures,
+        chunks: Chunks,
+        numbers: range,
     ) -> None:
         self.translator, self.source, self.decoding, self.pictures = translator, source, decoding, pictures
-        self.folder, self.mark = folder, mark
+        self.chunks, self.numbers = chunks, numbers
         self._told: int | None = None
 
     def translate(self, progress: Callable[[int], Any]) -> float:
         """Translate what is not there yet; returns the seconds that all of it took, in every attempt."""
-        for stale in self.folder.glob("*"):
-            if not stale.name.startswith(f"{self.mark}-"):
-                stale.unlink()
         with heeded(self._note):
             return sum(self._translate(*block, progress) for block in self._blocks())
 
@@ -312,17 +320,12 @@ class Chunks:
             found = read_json(place)["found"]
             yield from ((line, [Translation(*t) for t in ts]) for line, ts in zip(lines, found, strict=True))
 
-    def forget(self) -> None:
-        """Delete the chunks."""
-        shutil.rmtree(self.folder, ignore_errors=True)
-
     def _blocks(self) -> Iterator[tuple[int, Path, list[str]]]:
         """The place of each chunk's first line, the file of its translations, and its lines."""
-        lines = read_lines(self.source)
-        for number in count():
-            if not (block := list(islice(lines, CHUNK))):
-                return
-            yield number * CHUNK, self.folder / f"{self.mark}-{number:06}.json", block
+        size = self.chunks.size
+        lines = read_lines(self.source, self.numbers.start * size)
+        for number in self.numbers:
+            yield number * size, self.chunks.place(number).with_suffix(".json"), list(islice(lines, size))
 
     def _translate(self, first: int, place: Path, lines: list[str], progress: Callable[[int], Any]) -> float:
         if place.is_file():

@@ -240,7 +240,7 @@ def test_a_sample_of_text_that_was_not_cleaned_so_is_refused(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("jobs", [2, 3])
 def test_workers_change_no_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jobs: int) -> None:
-    monkeypatch.setattr(module, "CHUNK", 3)
+    monkeypatch.setattr(module, "BATCH", 3)
     pairs = [(f"The {n % 12} dogs, “barking”.", f"Die {n % 12} Hunde bellen „laut“." * (n % 3)) for n in range(100)]
     raw = write_raw(tmp_path / "raw", train=pairs, valid=pairs[:7])
     recipe = Cleaning(deduplicate=True)
@@ -262,7 +262,7 @@ def test_reading_never_runs_far_ahead_of_writing() -> None:
             yield []
 
     with ThreadPoolExecutor(2) as pool:
-        work = partial(module._clean_chunk, RECIPE, "en-de", True)
+        work = partial(module._clean_batch, [Cleaner(RECIPE, code) for code in ("en", "de")], True)
         for done, _ in enumerate(module._map_ahead(pool, 4, work, chunks()), 1):  # type: ignore[arg-type]
             assert taken - done <= 5
     assert taken == 50

@@ -1,5 +1,7 @@
 """Files are whole or absent, and text is UTF-8 or refused with its place."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -60,3 +62,25 @@ def test_json_round_trip_and_its_faults(tmp_path: Path) -> None:
         read_json(tmp_path / "b.json")
     with pytest.raises(DataError, match="no such file"):
         list(read_lines(tmp_path / "b.txt"))
+
+
+KILLED = """
+import os, sys
+import subprocess
+import sys
+from pathlib import Path
+from nmt.files import atomic_directory, atomic_path
+with atomic_path(Path(sys.argv[1], "file")), atomic_directory(Path(sys.argv[1], "folder")) as part:
+    (part / "x").write_text("half")
+    os.kill(os.getpid(), 9)
+"""
+
+
+def test_what_a_killed_process_left_is_deleted_and_what_a_living_one_writes_is_not(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], check=False)
+    assert len(names(tmp_path)) == 2
+    with atomic_path(tmp_path / "file") as part, atomic_directory(tmp_path / "folder") as folder:
+        assert set(names(tmp_path)) == {part.name, folder.name}
+        with atomic_path(tmp_path / "file") as other:
+            assert set(names(tmp_path)) == {part.name, folder.name, other.name}
+    assert set(names(tmp_path)) == {"file", "folder"}

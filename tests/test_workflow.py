@@ -146,6 +146,24 @@ def test_a_second_run_has_nothing_to_do(first_run: tuple[Path, str], built: Proj
     assert "Nothing to be done" in built.snakemake().stdout
 
 
+SHARDED = ["--config", "shards={clean: 2, encode: 3, decode: 2}"]
+
+
+def test_shards_are_jobs_of_their_own_and_another_number_makes_nothing_again(project: Project) -> None:
+    said = project.snakemake(*SHARDED)
+    assert said.returncode == 0, said.stdout
+    ran = jobs(said.stdout)
+    assert {rule: ran[rule] for rule in ("clean", "clean_shard", "encode_shard", "decode_shard", "decode")} == {
+        "clean": 1, "clean_shard": 2, "encode_shard": 3, "decode_shard": 6, "decode": 3,
+    }  # fmt: skip
+    assert "--shard 3/3" in said.stdout and not list(project.folder.glob("results/**/*.shard-*-of-?"))
+    assert "Nothing to be done" in project.snakemake("--dry-run", "--config", "shards={clean: 5}").stdout
+
+
+def test_what_was_made_by_one_job_is_not_made_again_by_several(built: Project) -> None:
+    assert "Nothing to be done" in built.snakemake("--dry-run", *SHARDED).stdout
+
+
 def changed(path: str, value: object) -> dict[str, Any]:
     """The table with one value changed at a dotted path."""
     table = copy.deepcopy(TABLE)

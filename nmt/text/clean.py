@@ -9,31 +9,36 @@ import os
 import threading
 import unicodedata
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
-from itertools import islice, zip_longest
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
+from nmt.chunks import WHOLE, Chunks, Shard, mark
 from nmt.config import Cleaning
 from nmt.corpora import misaligned
 from nmt.errors import DataError
-from nmt.files import DROPPED, atomic_directory, read_json, read_lines, write_json
+from nmt.files import DROPPED, atomic_directory, count_lines, read_json, read_lines, write_json
+from nmt.text.join import COUNTS, DIGESTS, KEPT, SIDES, join
+from nmt.text.repeats import WIDTH
 from nmt.text.steps import devanagari, hyphens, ranges, symbols
 from nmt.text.tokenize import detokenize, normalize_punctuation, tokenize
 from nmt.text.transliterate import scheme, to_devanagari, to_latin
 
-CHUNK = 1000
+CHUNK = 1_000_000
+"""Pairs that are cleaned before they are put on disk; shards share out such chunks."""
+BATCH = 1000
 """Pairs that a worker cleans at a time."""
 
 RULES = {"empty": "a side is empty", "long": "max_words", "ratio": "max_ratio", "duplicate": "deduplicate"}
 """Why training pairs are dropped, in the order tried, and the recipe's key behind it."""
 
 Pair = tuple[str, str]
-Cleaned = tuple[list[Pair | None], Counter[str]]  # None: a pair that was dropped
+Cleaned = tuple[dict[str, bytes], Counter[str]]  # what a batch adds to the files of its chunk
 Map = Callable[[Callable[[list[Pair]], Cleaned], Iterable[list[Pair]]], Iterable[Cleaned]]
 
 
@@ -94,7 +99,7 @@ class Cleaner:
         """A line as models see it, and how many characters were removed as control or not allowed ones."""
         if self.recipe.unicode != "none":
             text = unicodedata.normalize(self.recipe.unicode, text)
-        visible = text.translate(_VISIBLE)
+        visible = text if text.isprintable() else text.translate(_VISIBLE)
         removed = len(text) - len(visible)
         text = devanagari(visible, self.language) if self.recipe.devanagari else visible
         text = text.lower() if self.recipe.lowercase else text
@@ -124,12 +129,12 @@ def restore(text: str, language: str, recipe: Cleaning) -> str:
     return detokenize(text, language) if recipe.tokenize == "moses" else text
 
 
-def clean(raw: Path, out: Path, recipe: Cleaning, languages: str, jobs: int = 1) -> None:
+def clean(raw: Path, out: Path, recipe: Cleaning, languages: str, jobs: int = 1, shard: Shard | None = None) -> None:
     """Clean a raw folder into another, whole or not at all, with ``report.json`` of what was dropped and why.
 
     Only training pairs are dropped, and the numbers of their raw lines, from 1, written to ``train.dropped.txt``; lines
-    of the other splits stay aligned with their raw text. Memory does not grow with the corpus, but where pairs are
-    dropped: by a number each, and for duplicates by a 16-byte digest a kept pair.
+    of the other splits stay aligned with their raw text. Memory does not grow with the corpus: chunks of it are kept on
+    disk, where repeated pairs are found too.
 
     Args:
         raw: folder with ``corpus.json`` and ``{split}.{language}`` files.
@@ -137,73 +142,99 @@ def clean(raw: Path, out: Path, recipe: Cleaning, languages: str, jobs: int = 1)
         recipe: what to do.
         languages: source and target, e.g. ``en-de``.
         jobs: worker processes; the output does not depend on them.
+        shard: clean this share of the chunks, and stop; None cleans those that are missing, and joins all.
 
     Raises:
         DataError: misaligned or non-UTF-8 files, or no training pair left.
     """
     corpus = read_json(raw / "corpus.json")
-    report: dict[str, Any] = {
-        "corpus": corpus["corpus"],
-        "languages": languages,
-        "cleaning": recipe.model_dump(mode="json"),
-        **({"images": corpus["images"]} if "images" in corpus else {}),
-        "splits": {},
-    }
-    with atomic_directory(out) as part, _workers(jobs) as run:
-        for split in corpus["splits"]:
-            report["splits"][split] = _clean_split(split, raw, part, recipe, languages, run)
-        if "train" in report["splits"]:
-            _refuse_empty(report["splits"]["train"], raw, recipe)
-        write_json(part / "report.json", report)
+    made = {"corpus": corpus["corpus"], "languages": languages, "cleaning": recipe.model_dump(mode="json")}
+    made |= {"images": corpus["images"]} if "images" in corpus else {}
+    texts = {split: [raw / f"{split}.{language}" for language in languages.split("-")] for split in corpus["splits"]}
+    chunks = Chunks(out, mark([made, CHUNK], chain.from_iterable(texts.values())), CHUNK)
+    with _workers(jobs) as run:
+        if shard:
+            for split, files in texts.items():
+                _clean_chunks(chunks, split, files, recipe, run, shard)
+            return
+        try:
+            _clean_and_join(chunks, texts, out, recipe, made, run)
+        except DataError:
+            chunks.forget()  # as it cannot go on
+            raise
+    chunks.forget()
 
 
-def _clean_split(split: str, raw: Path, out: Path, recipe: Cleaning, languages: str, run: Map) -> dict[str, Any]:
-    """Clean both sides of a split; returns its part of the report."""
-    names = [f"{split}.{language}" for language in languages.split("-")]
-    work = partial(_clean_chunk, recipe, languages, split == "train")
+def _clean_and_join(
+    chunks: Chunks, texts: dict[str, list[Path]], out: Path, recipe: Cleaning, made: dict[str, Any], run: Map
+) -> None:
+    """Clean the chunks that are missing, and write everything."""
+    report: dict[str, Any] = {}
+    with atomic_directory(out) as part:
+        for split, files in texts.items():
+            places = _clean_chunks(chunks, split, files, recipe, run)
+            outs, training = [part / file.name for file in files], split == "train"
+            counts = join(places, outs, part / DROPPED if training else None, training and recipe.deduplicate)
+            report[split] = _report(counts, made["languages"])
+            if training:
+                _refuse_empty(report[split], files[0].parent, recipe)
+        write_json(part / "report.json", made | {"splits": report})
+
+
+def _clean_chunks(
+    chunks: Chunks, split: str, files: list[Path], recipe: Cleaning, run: Map, shard: Shard = WHOLE
+) -> list[Path]:
+    """Clean a shard's chunks of a split that are not there yet; returns the places of all chunks."""
+    lines, others = (count_lines(file) for file in files)
+    if lines != others:
+        raise misaligned(dict(zip(files, (lines, others), strict=True)))
+    numbers = chunks.numbers(lines, shard)
+    pairs = zip(*(read_lines(file, numbers.start * CHUNK) for file in files), strict=True)
+    languages = [file.suffix.removeprefix(".") for file in files]
+    work = partial(_clean_batch, [Cleaner(recipe, language) for language in languages], split == "train")
+    for place, block in chunks.undone(pairs, numbers, f"{split}-"):
+        with atomic_directory(place) as part:
+            _write_chunk(part, run(work, _batches(block)))
+    return chunks.places(lines, f"{split}-")
+
+
+def _write_chunk(folder: Path, batches: Iterable[Cleaned]) -> None:
+    """Write cleaned batches as a chunk, in the files that `nmt.text.join` reads."""
     counts: Counter[str] = Counter()
-    unique = _unique(counts) if recipe.deduplicate and split == "train" else None
-    dropped: list[int] = []
-    with (
-        (out / names[0]).open("w", encoding="utf-8") as source,
-        (out / names[1]).open("w", encoding="utf-8") as target,
-    ):
-        for pairs, found in run(work, _chunks(_pairs(raw / names[0], raw / names[1]))):
+    with ExitStack() as stack:
+        files = {name: stack.enter_context((folder / name).open("wb")) for name in (*SIDES, KEPT, DIGESTS)}
+        for written, found in batches:
             counts.update(found)
-            for number, pair in enumerate(pairs, counts["read"] - len(pairs) + 1):
-                if pair is None or (unique and not unique(pair)):
-                    dropped.append(number)
-                    continue
-                source.write(pair[0] + "\n")
-                target.write(pair[1] + "\n")
-                counts.update(kept=1, source_words=len(pair[0].split()), target_words=len(pair[1].split()))
-    if split == "train":
-        (out / DROPPED).write_text("".join(f"{line}\n" for line in dropped), encoding="utf-8")
-    return _report(counts, languages)
+            for name, data in written.items():
+                files[name].write(data)
+    write_json(folder / COUNTS, counts)
 
 
-def _clean_chunk(recipe: Cleaning, languages: str, training: bool, chunk: list[Pair]) -> Cleaned:
-    """What one worker does: each pair cleaned, or None where it is dropped, and counts by reason."""
-    source_cleaner, target_cleaner = (Cleaner(recipe, language) for language in languages.split("-"))
-    source_cleaner.prepare(pair[0] for pair in chunk)
-    target_cleaner.prepare(pair[1] for pair in chunk)
-    cleaned: list[Pair | None] = []
-    counts = Counter(read=len(chunk))
-    for pair in chunk:
-        source, removed = source_cleaner.counted(pair[0])
-        target, also_removed = target_cleaner.counted(pair[1])
+def _clean_batch(cleaners: Sequence[Cleaner], training: bool, batch: list[Pair]) -> Cleaned:
+    """What one worker does: what a batch adds to the files of its chunk, and counts by reason."""
+    for side, cleaner in enumerate(cleaners):
+        cleaner.prepare(pair[side] for pair in batch)
+    recipe, (one, other) = cleaners[0].recipe, cleaners
+    counts, kept, flags = Counter(read=len(batch)), list[Pair](), bytearray()
+    for pair in batch:
+        (source, removed), (target, also_removed) = one.counted(pair[0]), other.counted(pair[1])
         counts["characters_removed"] += removed + also_removed
-        if training and (fault := _fault(source, target, recipe)):
+        if fault := _fault(source, target, recipe) if training else None:
             counts[fault] += 1
-            cleaned.append(None)
         else:
-            cleaned.append((source, target))
-    return cleaned, counts
+            kept.append((source, target))
+        flags.append(fault is None)
+    written = {side: "".join(f"{pair[n]}\n" for pair in kept).encode() for n, side in enumerate(SIDES)}
+    counts.update(kept=len(kept), source_words=sum(_words(pair[0]) for pair in kept))
+    counts.update(target_words=sum(_words(pair[1]) for pair in kept))
+    if training and recipe.deduplicate:
+        written[DIGESTS] = b"".join(map(_digest, kept))
+    return written | {KEPT: bytes(flags)}, counts
 
 
 def _fault(source: str, target: str, recipe: Cleaning) -> str | None:
     """The first rule that a training pair breaks."""
-    shorter, longer = sorted((len(source.split()), len(target.split())))
+    shorter, longer = sorted((_words(source), _words(target)))
     if shorter == 0:
         return "empty"
     if longer > recipe.max_words:
@@ -211,19 +242,13 @@ def _fault(source: str, target: str, recipe: Cleaning) -> str | None:
     return "ratio" if longer > recipe.max_ratio * shorter else None
 
 
-def _unique(counts: Counter[str]) -> Callable[[Pair], bool]:
-    """A test for pairs not seen before; counts the others."""
-    seen: set[bytes] = set()
+def _words(cleaned: str) -> int:
+    """How many words a line has, with one space between two of them."""
+    return cleaned.count(" ") + 1 if cleaned else 0
 
-    def unseen(pair: Pair) -> bool:
-        digest = hashlib.blake2b("\n".join(pair).encode(), digest_size=16).digest()
-        if digest in seen:
-            counts["duplicate"] += 1
-            return False
-        seen.add(digest)
-        return True
 
-    return unseen
+def _digest(pair: Pair) -> bytes:
+    return hashlib.blake2b("\n".join(pair).encode(), digest_size=WIDTH).digest()
 
 
 def _report(counts: Counter[str], languages: str) -> dict[str, Any]:
@@ -251,16 +276,9 @@ def _refuse_empty(train: dict[str, Any], raw: Path, recipe: Cleaning) -> None:
     )
 
 
-def _pairs(source: Path, target: Path) -> Iterator[Pair]:
-    for one, other in zip_longest(read_lines(source), read_lines(target)):
-        if one is None or other is None:
-            raise misaligned({path: sum(1 for _ in read_lines(path)) for path in (source, target)})
-        yield one, other
-
-
-def _chunks(pairs: Iterator[Pair]) -> Iterator[list[Pair]]:
-    while chunk := list(islice(pairs, CHUNK)):
-        yield chunk
+def _batches(pairs: Iterator[Pair]) -> Iterator[list[Pair]]:
+    while batch := list(islice(pairs, BATCH)):
+        yield batch
 
 
 @contextmanager
@@ -277,12 +295,12 @@ def _workers(jobs: int) -> Iterator[Map]:
 
 
 def _map_ahead(
-    pool: ProcessPoolExecutor, ahead: int, work: Callable[[list[Pair]], Cleaned], chunks: Iterable[list[Pair]]
+    pool: ProcessPoolExecutor, ahead: int, work: Callable[[list[Pair]], Cleaned], batches: Iterable[list[Pair]]
 ) -> Iterator[Cleaned]:
-    """Results in order, ``ahead`` chunks in flight (the pool's own map would read the whole corpus first)."""
+    """Results in order, ``ahead`` batches in flight (the pool's own map would read the whole corpus first)."""
     waiting: deque[Future[Cleaned]] = deque()
-    for chunk in chunks:
-        waiting.append(pool.submit(work, chunk))
+    for batch in batches:
+        waiting.append(pool.submit(work, batch))
         if len(waiting) > ahead:
             yield waiting.popleft().result()
     while waiting:

@@ -7,10 +7,13 @@ NMT_SLURM names the folder of the two scripts that do so: ``slurm-up.sh DIR NODE
 import json
 import os
 import re
+import shlex
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +23,9 @@ import torch
 import yaml
 from safetensors.torch import load_file
 from snakes import ROOT, Project
+
+from nmt.config import System
+from nmt.plan import experiment
 
 SCRIPTS = os.environ.get("NMT_SLURM")
 LINK = Path("/etc/slurm/slurm.conf")
@@ -31,7 +37,7 @@ pytestmark = [
 CLAIMS = {  # what each node says that it has; nothing checks it
     "CLUSTER_CPUS": "8", "CLUSTER_MEM_MB": "64000", "CLUSTER_GPUS": "1", "CLUSTER_SACCT": "1", "CLUSTER_PORT": "17817",
 }  # fmt: skip
-UPDATES = 200
+UPDATES, LONG = 200, 8000
 LENGTHY = {"updates": UPDATES, "checkpoint_every": "10 updates", "validate_every": f"{UPDATES} updates", "keep_last": 1}
 SHORT = {"updates": 20, "validate_every": "10 updates", "schedule": {"peak": 0.003, "warmup": 10}}
 COMMON = {"batch": "512 tokens", "validation_bleu": False}
@@ -42,7 +48,7 @@ def tables() -> dict[str, Any]:
     """The scenes table with less training, and one that trains the same system thrice, for longer."""
     scenes = yaml.safe_load((ROOT / "workflow/tables/scenes.yaml").read_text())
     tiny = scenes["systems"]["tiny"]
-    tiny |= {"subwords": {"size": 300}, "model": {"layers": 1, "width": 32, "ffn": 64, "heads": 2}}
+    tiny |= {"subwords": {"size": 300}, "model": {"layers": 1, "width": 32, "ffn": 64, "heads": 2, "dropout": 0}}
     tiny |= {"training": COMMON | SHORT}
     scenes["rows"] = [row | {"decoding": {"beam": 1, "length_factor": 1.0}} for row in scenes["rows"]]
     scenes["figures"] = ["loss", "learning-rate"]
@@ -61,6 +67,10 @@ class Cluster:
     """A running cluster, asked through SLURM's own commands."""
 
     folder: Path
+
+    def up(self) -> None:
+        """Start it, or what has ended of it."""
+        subprocess.run([f"{SCRIPTS}/slurm-up.sh", str(self.folder), "2"], env={**os.environ, **CLAIMS}, check=True)
 
     @property
     def env(self) -> dict[str, str]:
@@ -82,13 +92,13 @@ class Cluster:
         ]
 
 
-def daemons(folder: Path) -> list[str]:
-    """Processes of a cluster: its daemons, and what its jobs left."""
-    found = []
+def processes(*variables: str) -> dict[int, str]:
+    """Numbers and names of all processes that have these variables."""
+    found = {}
     for environment in Path("/proc").glob("[0-9]*/environ"):
         try:
-            if f"SLURM_CONF={folder}/slurm.conf".encode() in environment.read_bytes().split(b"\0"):
-                found.append((environment.parent / "comm").read_text().strip())
+            if {variable.encode() for variable in variables} <= set(environment.read_bytes().split(b"\0")):
+                found[int(environment.parent.name)] = (environment.parent / "comm").read_text().strip()
         except OSError:  # it has ended meanwhile
             continue
     return found
@@ -101,11 +111,15 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         pytest.fail(f"{LINK} belongs to a cluster that is here already; stop that one first")
     folder = tmp_path_factory.mktemp("cluster")
     try:
-        subprocess.run([f"{SCRIPTS}/slurm-up.sh", str(folder), "2"], env={**os.environ, **CLAIMS}, check=True)
-        yield Cluster(folder)
+        started = Cluster(folder)
+        started.up()
+        with (folder / "slurm.conf").open("a") as settings:
+            settings.write("SlurmdTimeout=10\n")  # a node that is silent for so long is down; five minutes else
+        started.say("scontrol", "reconfigure")
+        yield started
     finally:
         subprocess.run([f"{SCRIPTS}/slurm-down.sh", str(folder)], check=True)
-    assert daemons(folder) == []
+    assert processes(f"SLURM_CONF={folder}/slurm.conf") == {}
 
 
 @pytest.fixture(scope="module")
@@ -181,3 +195,103 @@ def test_trainings_that_are_cancelled_or_warned_end_as_one_left_alone(cluster: C
         assert len(starts) == 2 and 0 < starts[1] < UPDATES
         for key, value in weights["left_alone"].items():
             assert torch.equal(value, weights[name][key]), f"{name}: {key}"
+
+
+def submit(cluster: Cluster, project: Project, name: str, training: dict[str, Any], *options: str) -> tuple[str, Path]:
+    """Hand in a training of the scenes by hand, as the workflow's rule has it; returns the job's number and its run."""
+    (encoded,) = [path.parent for path in (project.folder / "results/encoded").rglob("meta.json")]
+    run = project.folder / "by-hand" / name
+    system = System.model_validate(tables()["disturbed"]["systems"]["left_alone"] | {"training": COMMON | training})
+    train = ["--device=cpu", "--threads=1", f"--config={experiment(system)}"]
+    command = shlex.join(
+        ["srun", "--kill-on-bad-exit=1", sys.executable, "-m", "nmt", "train", str(encoded), str(run), *train]
+    )
+    again = '|| { code=$?; [ $code = 138 ] && scontrol requeue "$SLURM_JOB_ID"; exit $code; }'
+    run.mkdir(parents=True)
+    script = run / "job.sh"
+    script.write_text(f"#!/bin/bash\ntrap '' TERM USR1\n{command} {again}\n")
+    where = ["--parsable", "--requeue", "--account=test", "--mem=2000", f"--output={run}/said", "--open-mode=append"]
+    return cluster.say("sbatch", *where, *options, str(script)).strip(), run
+
+
+def job(cluster: Cluster, number: str) -> dict[str, str]:
+    (found,) = [job for job in cluster.jobs() if job["JobId"] == number]
+    return found
+
+
+def ended(cluster: Cluster, number: str) -> bool:
+    """Whether a job is over; one that was put back into the queue is let go at once, not in two minutes."""
+    state = job(cluster, number)
+    if state["JobState"] == "PENDING" and int(state["Restarts"]):
+        cluster.say("scontrol", "update", f"JobId={number}", "StartTime=now")
+    return state["JobState"] not in ("PENDING", "RUNNING", "COMPLETING", "CONFIGURING", "REQUEUED")
+
+
+def weights(run: Path) -> dict[str, torch.Tensor]:
+    return load_file(run / f"state/checkpoints/update-{UPDATES:08}/weights.safetensors")
+
+
+def events(run: Path, event: str, key: str) -> list[Any]:
+    records = map(json.loads, (run / "log.jsonl").read_text().splitlines())
+    return [record[key] for record in records if record["event"] == event]
+
+
+@pytest.fixture(scope="module")
+def alone(project: Project) -> Path:
+    """The run of one process that nothing disturbed."""
+    return project.folder / "results/runs/disturbed/left_alone/seed1"
+
+
+def test_a_training_on_two_nodes(cluster: Cluster, project: Project, alone: Path) -> None:
+    number, run = submit(cluster, project, "two", LENGTHY, "--nodes=2", "--ntasks=2")
+    wait_for(lambda: ended(cluster, number))
+    assert job(cluster, number)["JobState"] == "COMPLETED", (run / "said").read_text()
+    step = cluster.say("sacct", "-n", "-P", f"--jobs={number}.0", "--format=State,ExitCode,NNodes,NTasks,NodeList")
+    assert step.strip() == "COMPLETED|0:0|2|2|node[1-2]"
+    assert json.loads((run / "training.json").read_text())["hardware"]["processes"] == 2
+    losses = zip(events(run, "train", "loss"), events(alone, "train", "loss"), strict=True)
+    assert max(abs(two / one - 1) for two, one in losses) < 1e-4
+
+
+def die(cluster: Cluster, number: str) -> None:
+    """End what runs on the node of a job as if its power had failed: slurmd, and all of the job."""
+    node = job(cluster, number)["NodeList"]
+    os.kill(int((cluster.folder / f"run/slurmd-{node}.pid").read_text()), signal.SIGKILL)
+    stepds = [int(line.parent.name) for line in Path("/proc").glob("[0-9]*/cmdline") if said(line, number)]
+    for process in [*stepds, *processes(f"SLURM_JOB_ID={number}", f"SLURM_CONF={cluster.folder}/slurm.conf")]:
+        with suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
+
+
+def said(line: Path, number: str) -> bool:
+    """Whether a process is what SLURM runs on a node to look after a job."""
+    try:
+        return line.read_bytes().startswith(f"slurmstepd: [{number}.".encode())
+    except OSError:
+        return False
+
+
+def test_a_node_that_dies(cluster: Cluster, project: Project, alone: Path) -> None:
+    number, run = submit(cluster, project, "dying", LENGTHY)
+    wait_for(lambda: list(run.glob("state/checkpoints/update-*")))
+    die(cluster, number)
+    wait_for(lambda: int(job(cluster, number)["Restarts"]))
+    wait_for(lambda: ended(cluster, number))
+    assert job(cluster, number)["JobState"] == "COMPLETED", (run / "said").read_text()
+    kept = cluster.say("sacct", "-n", "-P", "-X", "--duplicates", f"--jobs={number}", "--format=State")
+    assert kept.split("\n")[:2] == ["NODE_FAIL", "COMPLETED"]
+    assert 0 < events(run, "start", "update")[1] < UPDATES
+    for key, value in weights(alone).items():
+        assert torch.equal(value, weights(run)[key]), key
+    cluster.up()
+
+
+def test_a_training_longer_than_its_time_limit(cluster: Cluster, project: Project) -> None:
+    long = LENGTHY | {"updates": LONG, "checkpoint_every": f"{LONG} updates", "validate_every": f"{LONG} updates"}
+    number, run = submit(cluster, project, "long", long, "--time=2", "--signal=USR1@60")
+    wait_for(lambda: ended(cluster, number), 800)
+    found = job(cluster, number)
+    assert (found["JobState"], found["TimeLimit"]) == ("COMPLETED", "00:02:00"), (run / "said").read_text()
+    starts = events(run, "start", "update")
+    assert len(starts) == int(found["Restarts"]) + 1 > 1
+    assert starts == sorted(set(starts)) and (run / "training.json").exists()

@@ -9,6 +9,8 @@ rule average:
         model=directory("<results>/runs/{table}/{system}/seed{seed}/{selection}/model"),
     log:
         "<logs>/average/{table}/{system}/seed{seed}/{selection}.log",
+    group:
+        ROW
     conda:
         ENVIRONMENT
     params:

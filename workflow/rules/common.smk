@@ -72,6 +72,7 @@ wildcard_constraints:
     languages=r"[a-z]{2,3}-[a-z]{2,3}",
     cleaning=r"clean-[0-9a-f]{8}",
     subwords=r"[a-z]+\d+-[0-9a-f]{8}",
+    shard=r"\d+-of-\d+",
     table=r"[\w.-]+",
     system=r"[\w.-]+",
     seed=r"\d+",
@@ -81,6 +82,27 @@ wildcard_constraints:
     test=r"[\w.-]+",
     pairs=r"\d+",
     decoding=r"[a-z]+\d*-[0-9a-f]{8}",
+
+
+# A file's chunks are shared out among so many jobs, which leave them beside its output, undeclared, and a marker each.
+SHARDS = PLAN.settings.shards
+# On a cluster: one job makes a corpus ready, one a row's model, translations and scores. Shards are jobs of their own.
+TEXT = "text" if SHARDS.encode == 1 else None
+ROW = "row" if SHARDS.decode == 1 else None
+
+
+def shards_of(output, count):
+    """Markers of the jobs that share out an output; of one that is there, of those that did: it is not made again."""
+    if Path(output).exists():
+        recorded = workflow.persistence.input(output) or []
+        return [file for file in recorded if file.startswith(f"{output}.shard-")]
+    return [f"{output}.shard-{number}-of-{count}" for number in range(1, count + 1)] if count > 1 else []
+
+
+def sharded(marker):
+    """The output that a marker belongs to, and the shard as `nmt` is given it."""
+    output, _, shard = marker.rpartition(".shard-")
+    return output, shard.replace("-of-", "/")
 
 
 def system_of(wildcards):

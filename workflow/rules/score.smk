@@ -20,6 +20,8 @@ rule score:
         scores="<results>/runs/{table}/{system}/seed{seed}/{selection}/{test}/{decoding}/scores.json",
     log:
         "<logs>/score/{table}/{system}/seed{seed}/{selection}/{test}/{decoding}.log",
+    group:
+        ROW
     conda:
         ENVIRONMENT
     params:

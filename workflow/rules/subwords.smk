@@ -10,6 +10,8 @@ rule subwords:
         "<logs>/subwords/{corpus}/{languages}/{cleaning}/{subwords}.log",
     benchmark:
         "<benchmarks>/subwords/{corpus}/{languages}/{cleaning}/{subwords}.tsv"
+    group:
+        TEXT
     conda:
         ENVIRONMENT
     threads: CORES
