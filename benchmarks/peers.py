@@ -32,6 +32,9 @@ PAD, BOS, EOS = 0, 2, 3
 Sizes = Mapping[str, Any]  # of a model: layers, width, ffn, heads, dropout
 Vocabulary = Mapping[str, int]  # ids of source and target
 Loss = Callable[[Batch], Any]
+Search = Callable[
+    [Any, int], list[list[int]]
+]  # padded ids (B, S) and beam to pieces, perhaps with EOS and padding after
 Adapter = Callable[[Sizes, Vocabulary], tuple[Any, Loss]]
 
 
@@ -246,20 +249,94 @@ def _joeynmt_config(m: Sizes) -> dict[str, Any]:
     return {"encoder": side | {"bidirectional": True}, "decoder": side | decoder}
 
 
+def copy_weights(ours: Any, encoder: Any, decoder: Any) -> None:
+    """Put our weights, positions apart, into a post-norm Transformer whose parts have fairseq's names, as Marian's."""
+    import torch
+
+    def attention(to: Any, of: Any) -> None:
+        for part, weight, bias in zip("qkv", of.project.weight.chunk(3), of.project.bias.chunk(3), strict=True):
+            linear(getattr(to, f"{part}_proj"), weight, bias)
+        linear(to.out_proj, of.output.weight, of.output.bias)
+
+    def linear(to: Any, weight: Any, bias: Any) -> None:
+        to.weight.copy_(weight)
+        to.bias.copy_(bias)
+
+    def layer(to: Any, of: Any, norms: list[str]) -> None:
+        attention(to.self_attn, of.attention)
+        linear(to.fc1, of.feed_forward.inner.weight, of.feed_forward.inner.bias)
+        linear(to.fc2, of.feed_forward.outer.weight, of.feed_forward.outer.bias)
+        for name, residual in zip(norms, of.residuals, strict=True):
+            linear(getattr(to, f"{name}_layer_norm"), residual.norm.weight, residual.norm.bias)
+
+    with torch.no_grad():
+        for to, embedding in ((encoder, ours.source_embedding), (decoder, ours.target_embedding)):
+            to.embed_tokens.weight.copy_(embedding.pieces.weight)
+            to.embed_scale = embedding.scale
+        for to, of in zip(encoder.layers, ours.encoder, strict=True):
+            layer(to, of, ["self_attn", "final"])
+        for to, of in zip(decoder.layers, ours.decoder, strict=True):
+            layer(to, of, ["self_attn", "encoder_attn", "final"])
+            attention(to.encoder_attn, of.source_attention)
+
+
+def transformers_search(ours: Any, m: Sizes, sizes: Vocabulary) -> Search:
+    """`generate` of Hugging Face transformers."""
+    model, _ = transformers(m, sizes)
+    encoder, decoder = model.get_encoder(), model.model.decoder
+    copy_weights(ours, encoder, decoder)
+    encoder.embed_positions.weight.data = ours.source_embedding.positions
+    decoder.embed_positions.weight.data = ours.target_embedding.positions
+    model.lm_head.weight = decoder.embed_tokens.weight
+    model.eval()
+
+    def search(source: Any, beam: int) -> list[list[int]]:
+        found = model.generate(
+            source, attention_mask=(source != PAD).long(), num_beams=beam, do_sample=False, early_stopping=beam > 1,
+            max_new_tokens=2 * (source.shape[1] - 2) + 11, length_penalty=1.0, suppress_tokens=[PAD, BOS],
+            use_cache=True,
+        )  # fmt: skip
+        return [row[1:].tolist() for row in found]
+
+    return search
+
+
+def fairseq_search(ours: Any, m: Sizes, sizes: Vocabulary) -> Search:
+    """fairseq's `SequenceGenerator`."""
+    import torch
+    from fairseq.sequence_generator import SequenceGenerator
+
+    model, _ = fairseq(m, sizes)
+    copy_weights(ours, model.encoder, model.decoder)
+    for to, embedding in ((model.encoder, ours.source_embedding), (model.decoder, ours.target_embedding)):
+        to.embed_positions.weights = torch.cat([embedding.positions[:1] * 0, embedding.positions])  # 0: padding
+    words = _fairseq_words(sizes["target"])
+
+    def search(source: Any, beam: int) -> list[list[int]]:
+        # Its length counts BOS and EOS of the source: the limit is ours.
+        generator = SequenceGenerator([model], words, beam_size=beam, max_len_a=2, max_len_b=6, max_len=500)
+        inputs = {"src_tokens": source, "src_lengths": (source != PAD).sum(1)}
+        found = generator.generate([model], {"net_input": inputs}, bos_token=BOS)
+        return [best[0]["tokens"].tolist() for best in found]
+
+    return search
+
+
 @dataclass(frozen=True)
 class Peer:
-    """What to install, without what it requires, and how to train it."""
+    """What to install, without what it requires; how to train it; how to translate by it with our weights."""
 
     packages: list[str]
     transformer: Adapter
     recurrent: Adapter | None = None  # where its LSTM can have the sizes of ours: the others' decoder is twice as wide
+    search: Callable[[Any, Sizes, Vocabulary], Search] | None = None  # where it can have our post-norm layers
 
 
 PEERS = {
     "transformers": Peer(
         ["transformers==5.23.0", "tokenizers==0.23.3", "huggingface_hub==2.4.0", "typer==0.29.2", "httpx2==2.16.2",
          "httpcore2==2.16.2", "truststore==0.10.5", "shellingham==1.5.4", "rich==15.0.0"],
-        transformers,
+        transformers, search=transformers_search,
     ),
     "Sockeye": Peer(["sockeye==3.1.34"], sockeye),
     "OpenNMT-py": Peer(
@@ -276,7 +353,7 @@ PEERS = {
     "fairseq": Peer(
         ["--no-build-isolation", "fairseq-fixed==0.12.3.1", "omegaconf==2.4.0", "hydra-core==1.3.8", "bitarray==3.12.3",
          "antlr4-python3-runtime==4.8"],
-        fairseq,
+        fairseq, search=fairseq_search,
     ),
     "JoeyNMT": Peer(
         ["joeynmt==2.3.0", "absl-py==2.5.1", "tensorboard==2.21.0", "subword-nmt==0.3.8", "datasets==5.2.0"],
