@@ -102,10 +102,9 @@ def opennmt(m: Sizes, sizes: Vocabulary) -> tuple[Any, Loss]:
     from onmt.model_builder import build_base_model
     from onmt.utils.loss import LossCompute
 
-    parser = configargparse.ArgumentParser()
-    opts.model_opts(parser)
+    parser = configargparse.ArgumentParser(conflict_handler="resolve")  # model options come twice
     opts.train_opts(parser)
-    opt = parser.parse_known_args([])[0]
+    opt = parser.parse_known_args(["-data", "", "-src_vocab", ""])[0]
     chosen = {
         "encoder_type": "transformer", "decoder_type": "transformer", "position_encoding": True,
         "self_attn_type": "scaled-dot", "enc_layers": m["layers"], "dec_layers": m["layers"],

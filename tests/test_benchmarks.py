@@ -46,11 +46,12 @@ def test_padding_is_not_counted_as_arithmetic() -> None:
 def test_the_plain_models_have_our_sizes() -> None:
     sizes = {"source": 40, "target": 60}
     for recipe, kind in (("small", Transformer), ("lstm", Recurrent)):
-        m = training.RECIPES[recipe]["model"] | {"width": 32, "layers": 1}
+        m = training.RECIPES[recipe]["model"] | {"width": 32}
         ours = build(kind.model_validate(m), 40, 60, 0)
         theirs, loss = training.plain(m, sizes)
         assert loss(batch(2, 5, 6)).isfinite()
-        assert training.measured(ours, 1.0)["matrices"] == training.measured(theirs, 1.0)["matrices"]
+        bridge = 2 * 32 * 32 if recipe == "lstm" else 0  # ours leads cell and hidden state over by a matrix each
+        assert training.measured(ours, 1.0)["matrices"] == training.measured(theirs, 1.0)["matrices"] + bridge
 
 
 def test_a_side_that_did_not_run_is_named_with_the_reason() -> None:
@@ -71,7 +72,7 @@ def test_a_model_of_another_size_is_no_comparison() -> None:
 
 def test_batches_by_length_give_translations_in_the_order_of_the_text() -> None:
     rows = [[7], [8, 9, 10], [11, 12]]
-    translate = decoding.by_length(lambda source, beam: [row[row > 3].tolist() + [3, 0] for row in source])
+    translate = decoding.by_length(lambda source, beam: [[*row[row > 3].tolist(), 3, 0] for row in source])
     assert translate(rows, 1, 2) == rows
 
 
