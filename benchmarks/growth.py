@@ -1,6 +1,6 @@
 """How the cost of training grows: with batch, model width, vocabulary and sentence length.
 
-    python -m benchmarks.growth [--threads 2] [--updates 6]
+    python -m benchmarks.growth [--threads 2] [--updates 4]
 
 Random ids of given lengths, both sides alike, each point trained by `nmt.training` in a process of its own; draws
 ``benchmarks/growth.png`` and ``.svg``. Where it is not what grows: the small Transformer, a vocabulary of 8,192,
@@ -112,7 +112,7 @@ def rows(found: dict[str, list[Point]]) -> list[list[str]]:
 
 @click.command()
 @click.option("--threads", default=2)
-@click.option("--updates", default=6)
+@click.option("--updates", default=4)
 @click.option("--out", default=FIGURE, type=click.Path(path_type=Path), help="The figure, without an ending.")
 @click.option("--point", hidden=True, help="Measure one point in this process.")
 def main(threads: int, updates: int, out: Path, point: str | None) -> None:

@@ -36,18 +36,18 @@ from nmt.text.clean import clean
 RECIPES: dict[str, dict[str, Any]] = {
     "small": {
         "model": {"layers": 2, "width": 128, "ffn": 512, "heads": 2, "dropout": 0.1},
-        "batch": "4096 tokens", "updates": (3, 8),
+        "batch": "4096 tokens", "updates": (2, 5),
     },
     "tiny": {
         "model": {"layers": 4, "width": 128, "ffn": 256, "heads": 4, "dropout": 0.3},
-        "batch": "8192 tokens", "updates": (2, 4),
+        "batch": "8192 tokens", "updates": (1, 3),
     },
     "lstm": {
         "model": {
             "kind": "recurrent", "layers": 2, "width": 256, "bidirectional": True, "tied": "none", "dropout": 0.2,
             "attention": {"kind": "global", "score": "general"},
         },
-        "batch": "128 sentences", "updates": (2, 4),
+        "batch": "128 sentences", "updates": (2, 5),
     },
     "large": {
         "model": {"layers": 6, "width": 512, "ffn": 2048, "heads": 8, "dropout": 0.1},
