@@ -7,8 +7,8 @@ a step of Adam, each in a process of its own (the allocator's settings hold for 
 since machines are noisy. The plain loop is `torch.nn.Transformer`, or `torch.nn.LSTM` with the same attention: full
 scores, `F.cross_entropy`. Ours is `nmt.training`. Other toolkits (`benchmarks.peers`) train their own model class with
 their own loss. That sizes agree is checked: the weights in matrices, positions apart, are as many as the plain model's;
-biases and normalisation, which toolkits place differently, may differ. Of an LSTM up to 1 % may differ: what leads from
-the encoder's states to the decoder's is one matrix for both states or one for each.
+biases and normalisation, which toolkits place differently, may differ. Of an LSTM up to 3 % may differ: from the
+encoder's states to the decoder's leads one matrix, or one for each layer and state.
 
 Speed is target pieces a second. Peak share: the arithmetic of the matrix products that a target piece needs, forward
 and backward, padding left out, times speed, as a share of what square matrix products reach in the same run.
@@ -252,7 +252,7 @@ def rows(
     for name, runs in found.items():
         speeds = [m["speed"] for m in runs]
         more = runs[0]["matrices"] / found["plain"][0]["matrices"] - 1
-        assert more == 0 or ("lstm" in recipe and abs(more) < 0.01), f"{name}: {runs[0]}, plain: {found['plain'][0]}"
+        assert more == 0 or ("lstm" in recipe and abs(more) < 0.03), f"{name}: {runs[0]}, plain: {found['plain'][0]}"
         share = statistics.median(speeds) * each / 1e9 / peak["bf16" if "bf16" in name else "fp32"]
         memory = statistics.median(m["memory"] for m in runs)
         lines.append((
