@@ -5,13 +5,14 @@ PYTHON ?= python3
 RESULTS ?= results
 PORT ?= 5000
 ARGS ?=
-BENCH ?= training export serve
+BENCH ?=
 BIN := .venv/bin
 READY := .venv/.ready
 
 export MLFLOW_DISABLE_TELEMETRY := true
 
-.PHONY: help run test test-slurm test-faults lint format bench ui report overview schemas clean-env clean-results
+.PHONY: help run test test-slurm test-faults lint format bench bench-peers ui report overview schemas clean-env \
+	clean-results
 
 help:  ## say what there is
 	@sed -n 's/^\([a-z-]*\):.*##/  make \1\t/p' Makefile
@@ -40,8 +41,12 @@ format: $(READY)  ## write everything in the project's style
 	$(BIN)/ruff format .
 	$(BIN)/snakefmt Snakefile workflow
 
-bench: $(READY)  ## measure speed, after make run; one alone: make bench BENCH=training ARGS="--rounds 3"
-	for name in $(BENCH); do $(BIN)/python "benchmarks/$$name.py" $(ARGS) || exit 1; done
+bench: $(READY)  ## measure speed, after make run, into benchmarks/RESULTS.md; one: make bench BENCH=training ARGS="--rounds 5"
+	$(BIN)/python -m benchmarks $(BENCH) $(ARGS)
+
+bench-peers: $(READY)  ## install other toolkits below .peers, then measure with them
+	$(BIN)/python -m benchmarks.peers
+	$(BIN)/python -m benchmarks $(BENCH) $(ARGS)
 
 ui: $(READY)  ## open the MLflow page on the runs so far
 	@test -f $(RESULTS)/tracking.json || { echo "$(RESULTS)/tracking.json: no runs yet; first: make run"; exit 1; }

@@ -1,0 +1,1 @@
+"""How fast the project is, beside others; `python -m benchmarks` runs all of it."""

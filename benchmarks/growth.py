@@ -1,0 +1,135 @@
+"""How the cost of training grows: with batch, model width, vocabulary and sentence length.
+
+    python -m benchmarks.growth [--threads 2] [--updates 4]
+
+Random ids of given lengths, both sides alike, each point trained by `nmt.training` in a process of its own; draws
+``benchmarks/growth.png`` and ``.svg``. Where it is not what grows: the small Transformer, a vocabulary of 8,192,
+sentences of 16 pieces, 4,096 tokens a batch.
+"""
+
+import json
+import sys
+import tempfile
+import time
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from benchmarks.measure import machine, peak_memory, process, table
+from nmt.config import SpecialIds
+from nmt.files import write_json
+from nmt.subwords import SIDES
+
+FIXED = {"tokens": 4096, "width": 128, "vocabulary": 8192, "length": 16}
+GROWING = {
+    "tokens": (512, 1024, 2048, 4096, 8192, 16384),
+    "width": (64, 128, 256, 512),
+    "vocabulary": (4096, 8192, 16384, 32768, 65536),
+    "length": (10, 30, 100, 250, 500),
+}
+TITLES = {"tokens": "tokens a batch", "width": "width", "vocabulary": "vocabulary", "length": "pieces a sentence"}
+FIGURE = Path(__file__).with_name("growth")
+WARM = 2
+Point = dict[str, float]  # what was measured, speed and memory
+
+
+def synthetic(folder: Path, vocabulary: int, length: int, sentences: int) -> None:
+    """An encoded corpus of random ids, all sentences of one length: as much of one as training reads."""
+    import sentencepiece
+
+    random = np.random.default_rng(1)
+    for split in ("train", "valid"):
+        for side in SIDES:
+            ids = random.integers(4, vocabulary, sentences * length)
+            np.save(folder / f"{split}.{side}.npy", ids.astype(np.uint16 if vocabulary <= 2**16 else np.int32))
+            np.save(folder / f"{split}.{side}.offsets.npy", np.arange(sentences + 1) * length)
+    special = SpecialIds()
+    sentencepiece.SentencePieceTrainer.train(  # validation wants one; nothing is decoded
+        sentence_iterator=iter(["a b"]), model_prefix=str(folder / "target"), model_type="word", hard_vocab_limit=False,
+        pad_id=special.pad, unk_id=special.unk, bos_id=special.bos, eos_id=special.eos, minloglevel=2,
+    )  # fmt: skip
+    (folder / "valid.references.txt").write_text("a\n" * sentences)
+    sizes = dict.fromkeys(SIDES, vocabulary)
+    subwords = {"subwords": {"joint": False}}
+    write_json(folder / "meta.json", {"vocabulary": sizes, "ids": special.model_dump(), "subwords": subwords})
+
+
+def train(tokens: int, width: int, vocabulary: int, length: int, updates: int, threads: int) -> Point:
+    """Target pieces a second and peak memory in MiB of some updates, in this process."""
+    from nmt import runtime
+    from nmt.training import Experiment, Trainer
+
+    device = runtime.prepare("cpu", threads)
+    longest = length + 2
+    model = {"layers": 2, "width": width, "ffn": 4 * width, "heads": width // 64, "max_positions": max(512, longest)}
+    training = {"batch": f"{max(tokens, longest)} tokens", "updates": updates + WARM}
+    with tempfile.TemporaryDirectory() as folder:
+        synthetic(Path(folder), vocabulary, length, (updates + WARM) * max(1, tokens // longest))
+        settings = Experiment.model_validate({"model": model, "training": training})
+        trainer = Trainer(Path(folder), Path(folder, "state"), settings, 1, device)
+        trainer.model.train()
+        pieces, seconds = 0, 0.0
+        for step in islice(trainer._steps(), updates + WARM):
+            started = time.perf_counter()
+            trainer._update(step)
+            if step.update > WARM:
+                pieces, seconds = pieces + step.pieces, seconds + time.perf_counter() - started
+    return {"speed": pieces / seconds, "memory": peak_memory()}
+
+
+def draw(found: dict[str, list[Point]], out: Path) -> None:
+    """A panel for each of what grows: speed on the left axis, peak memory on the right."""
+    from nmt.report.plots import COLOURS, STYLE, pyplot, save
+
+    with pyplot.rc_context(STYLE | {"axes.spines.right": True}):
+        canvas, panels = pyplot.subplots(2, 2, figsize=(9.6, 6.8), layout="constrained")
+        for axes, (name, points) in zip(panels.flat, found.items(), strict=True):
+            other = axes.twinx()
+            across = [point[name] for point in points]
+            axes.plot(across, [point["speed"] for point in points], color=COLOURS[0], marker="o")
+            other.plot(across, [point["memory"] for point in points], color=COLOURS[1], marker="s", linestyle="--")
+            axes.set(xscale="log", xlabel=TITLES[name], ylim=(0, None))
+            axes.set_xticks(across, [f"{value:,}" for value in across], rotation=30)
+            axes.minorticks_off()
+            axes.set_ylabel("target pieces/s", color=COLOURS[0])
+            other.set_ylabel("peak memory, MiB (dashed)", color=COLOURS[1])
+            other.set_ylim(0, None)
+            other.grid(visible=False)
+        canvas.suptitle("Training: what its cost grows with")
+        save(canvas, out)
+
+
+def rows(found: dict[str, list[Point]]) -> list[list[str]]:
+    """The lines of the table."""
+    return [
+        [TITLES[name], f"{point[name]:,}", f"{point['speed']:,.0f}", f"{point['memory']:,.0f}"]
+        for name, points in found.items() for point in points
+    ]  # fmt: skip
+
+
+@click.command()
+@click.option("--threads", default=2)
+@click.option("--updates", default=4)
+@click.option("--out", default=FIGURE, type=click.Path(path_type=Path), help="The figure, without an ending.")
+@click.option("--point", hidden=True, help="Measure one point in this process.")
+def main(threads: int, updates: int, out: Path, point: str | None) -> None:
+    """Print one table and draw one figure: speed and peak memory against what grows."""
+    if point:
+        return print(json.dumps(train(**json.loads(point), updates=updates, threads=threads)))
+    found: dict[str, list[Point]] = {}
+    for name, values in GROWING.items():
+        for value in values:
+            at: dict[str, Any] = FIXED | {name: value}
+            options = ("--point", json.dumps(at), "--threads", threads, "--updates", updates)
+            found.setdefault(name, []).append(at | process("growth", *options))
+            print(found[name][-1], file=sys.stderr, flush=True)
+    draw(found, out)
+    print(table(("what grows", "to", "target pieces/s", "peak memory, MiB"), rows(found)))
+    print(f"\n![speed and memory]({out.name}.png)\n\n{updates} updates a point. {machine(threads)}")
+
+
+if __name__ == "__main__":
+    main()

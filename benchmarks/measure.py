@@ -1,0 +1,103 @@
+"""What every benchmark shares: processes of their own, memory, the machine's matrix peak, tables, the document."""
+
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from nmt import runtime
+from nmt.files import write_text
+
+ROOT = Path(__file__).parent.parent
+RESULTS = Path(__file__).with_name("RESULTS.md")
+
+
+class Failed(Exception):
+    """A process ended badly; says why in a few words."""
+
+
+def process(module: str, *arguments: Any, path: Path | None = None) -> Any:
+    """What ``python -m benchmarks.{module} ARGUMENTS`` prints as JSON in its last line.
+
+    Args:
+        module: of this package.
+        arguments: of its command line.
+        path: a folder of packages that come before those of this environment.
+
+    Raises:
+        Failed: it ended with an error, whose last line is the message.
+    """
+    places = [str(ROOT), *([str(path)] if path else [])]
+    command = [sys.executable, "-m", f"benchmarks.{module}", *map(str, arguments)]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(places)}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    if done.returncode:
+        raise Failed(next(iter(reversed(done.stderr.strip().splitlines())), f"exit code {done.returncode}"))
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def peak_memory() -> float:
+    """The most memory this process ever held, in MiB (VmHWM)."""
+    found = re.search(r"^VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text(), re.MULTILINE)
+    assert found, "Linux only"
+    return int(found[1]) / 1024
+
+
+def matrix_peak(threads: int, seconds: float = 1.0, size: int = 2048) -> dict[str, float]:
+    """GFLOP/s of square matrix products: fp32, by the faster of torch's two kernels for it, and bf16."""
+    import torch
+
+    runtime.prepare("cpu", threads)
+    chosen = torch.get_float32_matmul_precision()
+    found = {}
+    for name, kind, precision in (
+        ("default", torch.float32, "highest"), ("chosen", torch.float32, chosen), ("bf16", torch.bfloat16, chosen)
+    ):  # fmt: skip
+        torch.set_float32_matmul_precision(precision)
+        a, b = (torch.randn(size, size).to(kind) for _ in range(2))
+        a @ b
+        count, started = 0, time.perf_counter()
+        while time.perf_counter() - started < seconds:
+            a @ b
+            count += 1
+        found[name] = 2 * size**3 * count / (time.perf_counter() - started) / 1e9
+    return {"fp32": max(found["default"], found["chosen"]), "bf16": found["bf16"]}
+
+
+def table(headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """A Markdown table."""
+    lines = [headings, ["---"] * len(headings), *rows]
+    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
+
+
+def middle(values: Sequence[float], digits: int = 0) -> tuple[str, str]:
+    """The median of some figures, and their least and greatest."""
+    return f"{statistics.median(values):,.{digits}f}", f"{min(values):,.{digits}f}–{max(values):,.{digits}f}"
+
+
+def machine(threads: int) -> str:
+    """What ran: hardware, versions, code; no date."""
+    import torch
+
+    torch.set_num_threads(threads)
+    hardware = runtime.hardware(torch.device("cpu"))
+    versions = ", ".join(f"{name} {version}" for name, version in runtime.versions().items())
+    return (
+        f"{hardware['processor']}, {hardware['cores']} cores, {hardware['memory_gib']} GiB; {threads} threads; "
+        f"{versions}; code {runtime.code_version()}"
+    )
+
+
+def section(document: Path, title: str, text: str) -> None:
+    """Put a section into a document: in place of the one with its title, or after all others."""
+    whole = document.read_text(encoding="utf-8") if document.is_file() else "# How fast it is\n"
+    head, *parts = re.split(r"^## ", whole, flags=re.MULTILINE)
+    sections = dict(part.split("\n", 1) for part in parts)
+    sections[title] = f"\n{text.strip()}\n\n"
+    write_text(document, head.rstrip() + "\n\n" + "".join(f"## {name}\n{body}" for name, body in sections.items()))

@@ -1,0 +1,140 @@
+"""The stages around training: lines a second, seconds until a command answers, and where a whole `make run` goes.
+
+    python -m benchmarks.stages [--threads 2] [--rounds 3]
+
+Lines are those of Multi30K English→German before cleaning, all splits, both sides counted; subwords are learnt of the
+training split alone; scored are those of the validation split. The whole run is the workflow as `make run` starts it,
+into a folder of its own; its stages are timed by Snakemake (``results/benchmarks``), the rest is what is between them.
+"""
+
+import csv
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from benchmarks.measure import ROOT, machine, middle, table
+from nmt.config import Cleaning, Subwords
+from nmt.corpora import fetch
+from nmt.data import encode_corpus
+from nmt.files import read_lines
+from nmt.scoring.score import score_lines
+from nmt.subwords import learn
+from nmt.text.clean import clean
+
+LANGUAGES = ("en", "de")
+SENTENCE = "A red ball lies to the left of a blue box.\n"
+
+
+def lines_of(folder: Path) -> int:
+    """Lines of a folder's text, all splits and both languages."""
+    return sum(sum(1 for _ in read_lines(file)) for language in LANGUAGES for file in folder.glob(f"*.{language}"))
+
+
+def seconds(work: Callable[[], Any]) -> float:
+    """How long something takes."""
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+def stages(rounds: int, threads: int) -> list[list[str]]:
+    """Lines a second of cleaning, subword learning, encoding and scoring, in processes of this one."""
+    speeds: dict[str, list[float]] = defaultdict(list)
+    with tempfile.TemporaryDirectory() as folder:
+        raw = Path(folder, "raw")
+        fetch("multi30k", "-".join(LANGUAGES), raw, mirror=None, limit=None, custom=None)
+        for number in range(rounds):
+            place = Path(folder, str(number))
+            cleaned, learned, encoded = (place / name for name in ("clean", "subwords", "encoded"))
+            work = {
+                "cleaning": partial(clean, raw, cleaned, Cleaning(), "en-de", threads),
+                "subword learning, 8,192 pieces": partial(
+                    learn, cleaned, learned, "en-de", Subwords(size=8192), threads
+                ),
+                "encoding": partial(encode_corpus, cleaned, learned, encoded, "en-de"),
+            }
+            for name, stage in work.items():
+                speeds[name].append(lines_of(raw) / seconds(stage))
+            references = list(read_lines(cleaned / "valid.de"))
+            speeds["scoring: BLEU, chrF, TER, intervals"].append(
+                len(references) / seconds(partial(score_lines, spoilt(references), references, "tokenised"))
+            )
+    return [[name, *middle(values)] for name, values in speeds.items()]
+
+
+def spoilt(references: Sequence[str]) -> list[str]:
+    """Something to score: every fifth word of each line left out."""
+    return [" ".join(word for i, word in enumerate(line.split()) if i % 5 != 4) for line in references]
+
+
+def whole_run(results: Path, threads: int) -> list[list[str]]:
+    """Seconds of each stage of `make run`, with how many jobs, and of all of it."""
+    command = [sys.executable, "-m", "snakemake", "--cores", str(threads), "--quiet", "--config", f"results={results}"]
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    total = seconds(
+        lambda: subprocess.run([*command, "device=cpu"], cwd=ROOT, env=os.environ | {"PATH": path}, check=True)
+    )
+    return breakdown(results / "benchmarks", total)
+
+
+def breakdown(benchmarks: Path, total: float) -> list[list[str]]:
+    """The lines of a run's table, from Snakemake's files."""
+    found: dict[str, list[float]] = defaultdict(list)
+    for file in sorted(benchmarks.rglob("*.tsv")):
+        with file.open(newline="") as stream:
+            rows = csv.DictReader(stream, delimiter="\t")
+            found[file.relative_to(benchmarks).parts[0]] += [float(row["s"]) for row in rows]
+    lines = [[stage, str(len(took)), f"{sum(took):.1f}", f"{sum(took) / total:.0%}"] for stage, took in found.items()]
+    return [*lines, ["all, from start to end", "–", f"{total:.1f}", "100%"]]
+
+
+def start_up(model: Path, rounds: int) -> list[list[str]]:
+    """Seconds until a command has answered, started anew each time."""
+    nmt = [sys.executable, "-m", "nmt"]
+    asked = {
+        "`nmt --help`": ([*nmt, "--help"], ""),
+        "`nmt translate`, to the first sentence": ([*nmt, "translate", str(model), "--device", "cpu"], SENTENCE),
+    }
+    lines = []
+    for name, question in asked.items():
+        answered(*question)  # what the disk has to give is read once
+        lines.append([name, *middle([seconds(partial(answered, *question)) for _ in range(rounds)], 2)])
+    return lines
+
+
+def answered(command: list[str], text: str) -> None:
+    """Run a command that must write something."""
+    done = subprocess.run(command, input=text, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip(), done.stderr
+
+
+@click.command()
+@click.option("--threads", default=2)
+@click.option("--rounds", default=3)
+@click.option("--model", type=click.Path(path_type=Path), help="Of the start-up; that of the whole run if not given.")
+@click.option("--run/--no-run", default=True, help="Whether to time a whole run, which takes some minutes.")
+def main(threads: int, rounds: int, model: Path | None, run: bool) -> None:
+    """Print three tables: stages, a whole run, start-up."""
+    print(table(("stage", "lines/s", "least–most"), stages(rounds, threads)))
+    with tempfile.TemporaryDirectory() as folder:
+        if run:
+            print()
+            print(table(("stage of `make run`", "jobs", "seconds", "share"), whole_run(Path(folder), threads)))
+            model = model or Path(folder, "runs/scenes/tiny/seed1/best/model")
+        if model:
+            print()
+            print(table(("command", "seconds", "least–most"), start_up(model, rounds)))
+    print(f"\n{rounds} rounds. {machine(threads)}")
+
+
+if __name__ == "__main__":
+    main()
