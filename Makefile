@@ -21,7 +21,7 @@ run: $(READY)  ## build the tables that config.yaml lists
 	$(BIN)/snakemake --cores all $(ARGS)
 
 test: $(READY)  ## run the tests, each file in one process
-	$(BIN)/python -m pytest -n auto --maxprocesses 8 --dist loadfile $(ARGS)
+	$(BIN)/python -m pytest -n auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-slurm: $(READY)  ## run the workflow on a SLURM cluster of its own; NMT_SLURM: docs/slurm.md
 	$(BIN)/python -m pytest tests/slurm $(ARGS)

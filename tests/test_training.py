@@ -90,7 +90,7 @@ def test_the_copy_task_is_learned(
     unseen = sorted(set(copy_lines(600, 3)) - set(copy_lines(6000, 1)))
     found = Translator.load(tmp_path / "model", "cpu").translate_clean(unseen, Decoding(beam=2))
     right = sum(f[0].text == line for f, line in zip(found, unseen, strict=True))
-    assert len(unseen) > 400 and right / len(unseen) >= 0.99
+    assert len(unseen) > 400 and right / len(unseen) >= 0.98
 
 
 def test_one_seed_gives_one_result_and_another_seed_another(

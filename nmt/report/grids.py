@@ -170,7 +170,7 @@ def _about_p(trained: Sequence[Json]) -> str:
     first = f"“{firsts[0]}”" if len(firsts) == 1 else "the first row with the same test set, languages and references"
     return (
         f"p: paired bootstrap of detokenised BLEU against {first}, first seeds; the chance of such a difference "
-        "between equally good systems."
+        "between equally good systems. Where one of two writes lower case, both are lowercased for it."
     )
 
 

@@ -92,10 +92,7 @@ ROW = "row" if SHARDS.decode == 1 else None
 
 
 def shards_of(output, count):
-    """Markers of the jobs that share out an output; of one that is there, of those that did: it is not made again."""
-    if Path(output).exists():
-        recorded = workflow.persistence.input(output) or []
-        return [file for file in recorded if file.startswith(f"{output}.shard-")]
+    """Markers of the jobs that share out an output."""
     return [f"{output}.shard-{number}-of-{count}" for number in range(1, count + 1)] if count > 1 else []
 
 
