@@ -24,7 +24,7 @@ def test_the_readme_shows_the_committed_results() -> None:
 def made(folder: Path, name: str, **row: object) -> None:
     bleu = {"mean": 40.126, "deviation": 0.5, "low": None, "high": None}
     whole = {
-        "label": "ours", "quoted": False, "test": "first", "published": {"bleu": 41.3}, "training_seconds": 61.0,
+        "label": "ours", "quoted": False, "note": None, "test": "first", "published": {"bleu": 41.3}, "training_seconds": 61.0,
         "hardware": [{"processor": "CPU", "threads": 1}], "scores": {"tokenised": {"bleu": bleu}},
     }  # fmt: skip
     folder.mkdir(parents=True, exist_ok=True)
@@ -38,6 +38,7 @@ def test_rows_with_a_published_bleu_are_shown_once(tmp_path: Path) -> None:
     made(results / "tables", "b", test="second")
     made(results / "tables", "c", published={})
     made(results / "tables", "d", quoted=True)
+    made(results / "tables", "e", note="not converged")
     page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
     for _ in range(2):
         assert run("overview", results, page)[0] == 0

@@ -19,6 +19,8 @@ Json = dict[str, Any]
 
 BEGIN, END = "<!-- overview: written by `nmt overview` -->", "<!-- end of the overview -->"
 FIGURE = Path("figures", "overview")
+UNFINISHED = "not converged"
+"""The note of rows whose training was ended to see that it runs: their score says nothing, and is not shown here."""
 
 
 def overview(results: Path, page: Path) -> None:
@@ -53,7 +55,8 @@ def compared(results: Path) -> list[Json]:
     return [
         row | {"table": data["name"]}
         for data in tables if not data["limit"]
-        for row in data["rows"] if not row["quoted"] and row["test"] == data["tests"][0] and "bleu" in row["published"]
+        for row in data["rows"] if not row["quoted"] and row["note"] != UNFINISHED
+        if row["test"] == data["tests"][0] and "bleu" in row["published"]
     ]  # fmt: skip
 
 
