@@ -25,7 +25,8 @@ def made(folder: Path, name: str, **row: object) -> None:
     bleu = {"mean": 40.126, "deviation": 0.5, "low": None, "high": None}
     whole = {
         "label": "ours", "quoted": False, "note": None, "test": "first", "published": {"bleu": 41.3},
-        "training_seconds": 61.0, "hardware": [{"processor": "CPU", "threads": 1}], "scores": {"tokenised": {"bleu": bleu}},
+        "training_seconds": 61.0, "hardware": [{"processor": "CPU", "threads": 1}],
+        "scores": {"tokenised": {"bleu": bleu}},
     }  # fmt: skip
     folder.mkdir(parents=True, exist_ok=True)
     data = {"name": name, "tests": ["first", "second"], "limit": None, "rows": [whole | row]}
