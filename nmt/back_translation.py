@@ -9,7 +9,7 @@ from typing import Any
 from nmt.config import Cleaning, Decoding
 from nmt.corpora import misaligned
 from nmt.errors import ConfigError
-from nmt.files import atomic_directory, read_json, read_lines, sha256, write_json, write_lines
+from nmt.files import atomic_directory, count_lines, read_json, read_lines, sha256, write_json, write_lines
 from nmt.text.clean import clean_line, restore
 from nmt.translate import decode_file
 
@@ -70,9 +70,9 @@ def mix(raw: Path, text: Path, translations: Path, out: Path, languages: str, co
     if making["languages"] != f"{target}-{source}":
         raise ConfigError(f"{translations}: expected translations {target}-{source}, got {making['languages']}")
     written, original = translations / "translations.txt", text / f"train.{target}"
-    added = count(original)
-    if count(written) != added:
-        raise misaligned({written: count(written), original: added})
+    counts = {path: count_lines(path) for path in (written, original)}
+    if (added := counts[original]) != counts[written]:
+        raise misaligned(counts)
     with atomic_directory(out) as part:
         for file in raw.iterdir():
             if file.name not in ("corpus.json", f"train.{source}", f"train.{target}"):
@@ -86,17 +86,12 @@ def mix(raw: Path, text: Path, translations: Path, out: Path, languages: str, co
         write_json(part / "corpus.json", described)
 
 
-def count(path: Path) -> int:
-    """Lines of a file."""
-    return sum(1 for _ in read_lines(path))
-
-
 def _repeated(path: Path, times: int) -> Iterator[str]:
     return chain.from_iterable(read_lines(one) for one in repeat(path, times))
 
 
 def _of(path: Path) -> dict[str, Any]:
-    return {"lines": count(path), "sha256": sha256(path)}
+    return {"lines": count_lines(path), "sha256": sha256(path)}
 
 
 def _described(

@@ -51,7 +51,8 @@ def _keep_freed_memory() -> None:
 def _keep_few_kernels() -> None:
     """Keep oneDNN from remembering a kernel for each of a thousand shapes: between them, memory falls to pieces.
 
-    Batches come in some hundred shapes. A training's memory grew to 4 GiB, and stays below 1 GiB at the same speed.
+    Batches come in some hundred shapes. Of the small recipe in benchmarks/ the memory after 180 updates is 663 MiB
+    instead of 2,350, at the same speed.
     """
     for name in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):  # oneDNN's own, and PyTorch's above it
         os.environ.setdefault(name, "16")

@@ -83,13 +83,7 @@ def train(
         meta = read_json(encoded / "meta.json")
         _check_tying(config, meta, encoded)
         start = word_vectors.load(encoded, vectors or {}, config.model.width)
-        made_of = {
-            "config": config.model_dump(mode="json"),
-            "seed": seed,
-            "data": meta["splits"],
-            "subwords": meta["subwords"],
-            **start.described,
-        } | seen(config.model, images)
+        made_of = _made_of(config, seed, meta) | start.described | seen(config.model, images)
         same, state = identity(config, made_of), run / "state"
         with _alone(run) if processes.first else nullcontext():
             if processes.first:
@@ -100,6 +94,11 @@ def train(
                 found = trainer.summary(stopped)
                 made = {"name": name, **made_of, "identity": same, **found}
                 _finish(run, state, made | {"corpus": meta["corpus"], "code_version": version})
+
+
+def _made_of(config: Experiment, seed: int, meta: dict[str, Any]) -> dict[str, Any]:
+    dumped = config.model_dump(mode="json")
+    return {"config": dumped, "seed": seed, "data": meta["splits"], "subwords": meta["subwords"]}
 
 
 def _begin(run: Path, state: Path, same: dict[str, Any], config: dict[str, Any]) -> None:

@@ -247,11 +247,10 @@ def decode_file(
     """Translate a cleaned file, line by line; writes ``out`` and, beside it, ``decoding.json`` and ``alignments.json``.
 
     The latter is where the decoder's last layer looked (mean over heads) in sentences spread evenly over the file, and
-    where each layer and head looked on their pictures. With
-    ``nbest`` above 1 also ``nbest.tsv``: line number from 1, score, translation. ``images`` is the array of the lines'
-    image features, for a multimodal model. Interrupted, it goes on after the last whole `CHUNK` of lines, and ends with
-    the same files. With a ``shard`` it translates that share of the chunks, and stops; several jobs can do so
-    at once, and one without a shard then joins them.
+    where each layer and head looked on their pictures. With ``nbest`` above 1 also ``nbest.tsv``: line number from 1,
+    score, translation. ``images`` is the array of the lines' image features, for a multimodal model. Interrupted, it
+    goes on after the last whole `CHUNK` of lines, and ends with the same files. With a ``shard`` it translates that
+    share of the chunks, and stops; several jobs can do so at once, and one without a shard then joins them.
 
     Raises:
         ConfigError, DataError: see `Translator.load`; the source is missing or not UTF-8.
@@ -262,12 +261,7 @@ def decode_file(
     translator = Translator.load(model, device, threads)
     sentences = count_lines(source)
     pictures = translator.pictures(images, decoding.images, sentences)
-    making = {
-        "decoding": decoding.model_dump(mode="json"), "sentences": sentences, "code_version": runtime.code_version(),
-        "versions": runtime.versions(), "source_sha256": sha256(source),
-        "model_sha256": sha256(model / "weights.safetensors"),
-        **({"images": describe(images)} if images and pictures is not none else {}),
-    }  # fmt: skip
+    making = _making(model, source, decoding, sentences, images if pictures is not none else None)
     chunks = Chunks(out, digest([making, translator.device.type]), CHUNK)
     numbers = chunks.numbers(sentences, shard or WHOLE)
     found = Translations(translator, source, decoding, pictures, chunks, numbers)
@@ -275,14 +269,20 @@ def decode_file(
         seconds = found.translate(bar.update)
     if shard:
         return
-    if decoding.nbest > 1:
-        best = ((n, t) for n, (_, ts) in enumerate(found.pairs(), 1) for t in ts)
-        write_lines(out.with_name("nbest.tsv"), (f"{n}\t{t.score:.6f}\t{t.text}" for n, t in best))
     making |= {"seconds": round(seconds, 3), "hardware": runtime.hardware(translator.device)}
     write_json(out.with_name("decoding.json"), making)
     write_json(out.with_name("alignments.json"), _alignments(translator, found.pairs(), sentences, pictures))
-    write_lines(out, (translations[0].text for _, translations in found.pairs()))
+    found.write(out)
     chunks.forget()
+
+
+def _making(model: Path, source: Path, decoding: Decoding, sentences: int, images: Path | None) -> dict[str, Any]:
+    """What decides the translations of a file, for its provenance."""
+    return {
+        "decoding": decoding.model_dump(mode="json"), "sentences": sentences, "code_version": runtime.code_version(),
+        "versions": runtime.versions(), "source_sha256": sha256(source),
+        "model_sha256": sha256(model / "weights.safetensors"), **({"images": describe(images)} if images else {}),
+    }  # fmt: skip
 
 
 class Translations:
@@ -320,6 +320,13 @@ class Translations:
         for _, place, lines in self._blocks():
             found = read_json(place)["found"]
             yield from ((line, [Translation(*t) for t in ts]) for line, ts in zip(lines, found, strict=True))
+
+    def write(self, out: Path) -> None:
+        """Write the best of each line, and all n best beside them where there are several."""
+        if self.decoding.nbest > 1:
+            best = ((n, t) for n, (_, ts) in enumerate(self.pairs(), 1) for t in ts)
+            write_lines(out.with_name("nbest.tsv"), (f"{n}\t{t.score:.6f}\t{t.text}" for n, t in best))
+        write_lines(out, (translations[0].text for _, translations in self.pairs()))
 
     def _blocks(self) -> Iterator[tuple[int, Path, list[str]]]:
         """The place of each chunk's first line, the file of its translations, and its lines."""

@@ -73,7 +73,7 @@ def undisturbed(copy_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     ("kind", "model", "peak", "updates"),
     [
         ("transformer", {"layers": 2, "width": 64, "ffn": 128, "dropout": 0.0}, 0.003, 500),
-        ("local attention", {"layers": 1, "width": 64, "dropout": 0.0, "teacher_forcing": 1.0}, 0.01, 900),
+        ("local attention", {"layers": 1, "width": 64, "dropout": 0.0, "teacher_forcing": 1.0}, 0.01, 1100),
     ],
 )
 def test_the_copy_task_is_learned(
@@ -90,7 +90,7 @@ def test_the_copy_task_is_learned(
     unseen = sorted(set(copy_lines(600, 3)) - set(copy_lines(6000, 1)))
     found = Translator.load(tmp_path / "model", "cpu").translate_clean(unseen, Decoding(beam=2))
     right = sum(f[0].text == line for f, line in zip(found, unseen, strict=True))
-    assert len(unseen) > 400 and right / len(unseen) >= 0.98
+    assert len(unseen) > 400 and right / len(unseen) >= 0.99
 
 
 def test_one_seed_gives_one_result_and_another_seed_another(
@@ -121,7 +121,8 @@ except Interrupted as interruption:
 
 @pytest.mark.parametrize(
     ("kind", "number"),
-    [*((kind, signal.SIGKILL) for kind in KINDS), ("transformer", signal.SIGTERM)],
+    [(kind, signal.SIGKILL) for kind in KINDS]
+    + [("transformer", number) for number in (signal.SIGTERM, signal.SIGUSR1)],
 )
 def test_killed_anywhere_and_started_again_ends_bit_identical(
     copy_corpus: Path, undisturbed: Path, tmp_path: Path, kind: str, number: signal.Signals
@@ -342,7 +343,7 @@ except Interrupted as interruption:
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGUSR1])
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGUSR1])
 def test_decoding_goes_on_after_the_last_whole_chunk(model: Path, tmp_path: Path, number: signal.Signals) -> None:
     source, whole, cut = tmp_path / "source.txt", tmp_path / "whole", tmp_path / "cut"
     source.write_text("".join(f"{line}\n" for line in ["", *copy_lines(150, 9)]))

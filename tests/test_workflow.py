@@ -137,7 +137,8 @@ def test_pictures_and_features_of_the_users_own(tmp_path: Path) -> None:
     assert "features" not in jobs(said) and "--images test.npy" in said
     del images["lists"]["test"]
     project.write("config.yaml", {"tables": ["one"], "images": {"scenes": images}})
-    message = "row 'seeing': expected pictures of scenes's test, got none; give them, or features made of them, under "
+    message = "row 'seeing': expected pictures of scenes's test, got none; "
+    message += "give them, or features made of them, under images: scenes:"
     assert message in project.snakemake("--dry-run").stdout
 
 
