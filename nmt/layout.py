@@ -64,7 +64,11 @@ class Layout:
 
     def run(self, table: str, system: str, seed: int) -> Path:
         """One system trained with one seed: ``training.json``, ``state/`` and what is made of them."""
-        return self.results / "runs" / table / system / f"seed{seed}"
+        return self.runs(table) / system / f"seed{seed}"
+
+    def runs(self, table: str) -> Path:
+        """All systems of a table."""
+        return self.results / "runs" / table
 
     def model(self, table: str, row: Row, seed: int) -> Path:
         """Model directory of a row: its system at its checkpoint selection."""
@@ -78,6 +82,10 @@ class Layout:
     def table(self, table: str) -> Path:
         """The rebuilt table: ``{table}.md``, ``.csv``, ``.html`` and ``.json`` in this folder."""
         return self.results / "tables" / table
+
+    def records(self, table: str) -> Path:
+        """What of a table's runs is small enough to keep: logs, translations and scores, where ``runs`` has them."""
+        return self.results / "records" / table
 
     def figures(self, table: str) -> Path:
         """Figures of a table."""

@@ -89,7 +89,7 @@ def test_what_is_not_kept_is_named_without_a_link(results: Path, tmp_path: Path)
         shutil.copytree(results / folder, tmp_path / "clone" / folder)
     page(tmp_path / "clone", tmp_path / "report.html")
     found = Read(tmp_path / "report.html")
-    assert "runs/toy/small/seed1/epoch-2/test/" in found.text and "small seed 1" in found.text
+    assert "records/toy/small/seed1/epoch-2/test/" in found.text and "small seed 1" in found.text
     assert not [link for link in found.links if "runs/" in link]
 
 

@@ -20,6 +20,7 @@ from nmt.report.grids import Grid, duration, grids, number
 from nmt.report.html import marks
 from nmt.report.markdown import escape, table
 from nmt.report.plots import TITLES, draw
+from nmt.report.records import keep
 from nmt.report.tables import train_nll
 from nmt.subwords import Vocabulary
 
@@ -93,7 +94,31 @@ def test_provenance_leads_to_the_scores(built: Built) -> None:
     for row in built.data["rows"][:2]:
         assert all((tables / path).is_file() for path in row["provenance"])
         assert (row["parameters"], row["training_seconds"]) == (3_022_848, 20)
-    assert "../runs/toy/small/seed1/epoch-2/test/" in built.text("md")
+    assert "../records/toy/small/seed1/epoch-2/test/" in built.text("md")
+
+
+def test_records_are_enough_to_check_a_score(built: Built) -> None:
+    records, runs = built.layout.records("toy"), built.layout.runs("toy")
+    for row in built.data["rows"][:2]:
+        scores = (records.parent.parent / "tables" / row["provenance"][0]).resolve()
+        references = (runs / scores.relative_to(records)).parent / "references.tok"
+        command = [sys.executable, "-m", "sacrebleu", references, "-i", scores.with_name("hypotheses.tok")]
+        options = ["-m", "bleu", "--tokenize", "none", "--force", "--score-only", "--width", "10"]
+        said = subprocess.run([*command, *options], capture_output=True, text=True, check=True).stdout
+        assert float(said) == pytest.approx(row["scores"]["tokenised"]["bleu"]["mean"], abs=1e-9)
+    kept = {path.relative_to(records) for path in records.rglob("*") if path.is_file()}
+    assert Path("small/seed1/training.json") in kept and Path("small/seed1/log.jsonl") in kept
+    assert all((records / path).read_bytes() == (runs / path).read_bytes() for path in kept)
+
+
+def test_a_record_that_is_missing_is_named_and_the_old_ones_stay(tmp_path: Path) -> None:
+    built = Built(tmp_path, fakes.table(figures=[]), [1])
+    before = sorted(built.layout.records("toy").rglob("*"))
+    gone = built.layout.scores("toy", built.table.rows[0], "test", 1) / "hypotheses.detok"
+    gone.unlink()
+    with pytest.raises(DataError, match=re.escape(str(gone))):
+        keep("toy", built.table, built.layout, [1])
+    assert sorted(built.layout.records("toy").rglob("*")) == before
 
 
 @pytest.mark.parametrize(

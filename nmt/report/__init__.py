@@ -18,7 +18,7 @@ REPORTED = 512  # columns of the positional encoding that the paper and reports 
 def report(
     name: str, table: Table, layout: Layout, seeds: Sequence[int], images: Mapping[str, Images] | None = None
 ) -> None:
-    """Write a table's figures, and then the table itself.
+    """Write a table's figures, keep what it was made of (`nmt.report.records`), and then write the table itself.
 
     Args:
         name: of the table.
@@ -30,11 +30,12 @@ def report(
     Raises:
         DataError: a result is missing.
     """
-    from nmt.report import html, tables
+    from nmt.report import html, records, tables
 
     data = tables.build(name, table, layout, seeds)
     figures = layout.figures(name)
     _draw(name, table, layout, seeds, figures, images or {})
+    records.keep(name, table, layout, seeds)
     tables.write(data, layout.table(name))
     write_text(layout.table(name).with_name(f"{name}.html"), html.render(data, figures))
 

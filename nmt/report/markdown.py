@@ -78,6 +78,8 @@ def _check(data: Json) -> list[str]:
     commands = [command for found in data["commands"].values() for command in found]
     return [
         "## Signatures", "```\n" + "\n".join(lines) + "\n```",
-        "In the folder of each `scores.json` named above, these print the scores:",
+        "These print the scores in the folder of each `scores.json` named above, with the references beside it. Those"
+        " are not kept; `results/runs/` has them: `references.detok` is the test set's raw text, `references.tok` the same"
+        " cleaned.",
         "```sh\n" + "\n".join(commands) + "\n```",
     ]  # fmt: skip

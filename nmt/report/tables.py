@@ -169,7 +169,7 @@ class _Gather:
             "valid_bleu": _mean(one.get("valid_bleu") for one in made),
             "parameters": made[0].get("parameters"), "hardware": _distinct(one.get("hardware") for one in made),
             "code_version": _distinct(one.get("code_version") for one in made),
-            "provenance": [self.link(self.folder(row, seed) / "scores.json") for seed in self.seeds(row.system)],
+            "provenance": [self.record(self.folder(row, seed) / "scores.json") for seed in self.seeds(row.system)],
             "references_sha256": each[0]["references_sha256"],
             "synthetic": bool(read_json(self.layout.raw(self.holding(row)) / "corpus.json").get("synthetic")),
         }  # fmt: skip
@@ -187,9 +187,10 @@ class _Gather:
             "p_value": found["p_value"], "signature": found["signature"],
         }  # fmt: skip
 
-    def link(self, path: Path) -> str:
-        """A path as seen from the table's folder."""
-        return os.path.relpath(path, self.layout.table(self.name).parent)
+    def record(self, path: Path) -> str:
+        """What is kept of a file of a run, as seen from the table's folder."""
+        kept = self.layout.records(self.name) / path.relative_to(self.layout.runs(self.name))
+        return os.path.relpath(kept, self.layout.table(self.name).parent)
 
     def system(self, system: str) -> Json:
         """A system's resolved configuration and what its trainings took."""

@@ -15,6 +15,7 @@ rule report:
             category="Tables",
             labels={"table": "{table}"},
         ),
+        records=directory("<results>/records/{table}"),
         figures=report(
             directory("<results>/figures/{table}"),
             patterns=["{figure}.png"],

@@ -1,0 +1,34 @@
+"""What a table was made of, small enough to be kept beside it when the runs are gone: logs, translations and scores."""
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from nmt.config import Table
+from nmt.errors import DataError
+from nmt.files import atomic_directory
+from nmt.layout import Layout
+
+OF_RUN = ("training.json", "log.jsonl")
+OF_ROW = ("scores.json", "decoding.json", "hypotheses.tok", "hypotheses.detok")  # references are not ours to pass on
+
+
+def keep(name: str, table: Table, layout: Layout, seeds: Sequence[int]) -> None:
+    """Copy them from a table's runs, to the same places below `Layout.records`, whole or not at all.
+
+    Raises:
+        DataError: a file is missing.
+    """
+    wanted = dict[Path, None]()
+    for row in table.rows:
+        for seed in (table.systems[row.system].seeds or seeds) if row.system else ():
+            run = layout.run(name, row.system or "", seed)
+            scores = layout.scores(name, row, row.test or table.tests[0], seed)
+            wanted |= dict.fromkeys([*(run / file for file in OF_RUN), *(scores / file for file in OF_ROW)])
+    with atomic_directory(layout.records(name)) as out:
+        for path in wanted:
+            if not path.is_file():
+                raise DataError(f"{path}: no such file; delete its folder and run the workflow again")
+            copy = out / path.relative_to(layout.runs(name))
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, copy)
