@@ -79,6 +79,6 @@ def _check(data: Json) -> list[str]:
     return [
         "## Signatures", "```\n" + "\n".join(lines) + "\n```",
         "These print the scores in the folder of each `scores.json` named above, with the references beside it. Those"
-        " are only in `results/runs/`: `references.detok` is the test set's raw text, `references.tok` the same cleaned.",
+        " are only in `results/runs/`: `references.detok` is the test set's text, `references.tok` the same cleaned.",
         "```sh\n" + "\n".join(commands) + "\n```",
     ]  # fmt: skip
