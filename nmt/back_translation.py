@@ -82,7 +82,8 @@ def mix(raw: Path, text: Path, translations: Path, out: Path, languages: str, co
             write_lines(part / f"train.{language}", chain(_repeated(raw / f"train.{language}", copies), lines))
         described = _described(corpus, read_json(text / "corpus.json"), making, (source, target), added, copies)
         for language, facts in described["splits"]["train"].items():
-            facts |= _of(part / f"train.{language}")
+            urls = dict.fromkeys(source["url"][language] for source in described["sources"]["train"])
+            facts |= _of(part / f"train.{language}") | {"url": " ".join(urls)}
         write_json(part / "corpus.json", described)
 
 

@@ -23,7 +23,7 @@ def corpus(folder: Path, pairs: list[tuple[str, str]], **more: object) -> Path:
     facts = {language: {"lines": len(pairs), "sha256": "", "url": "u"} for language in ("en", "de")}
     splits = dict.fromkeys(("train", "valid", "test"), facts)
     known = {"corpus": folder.name, "languages": "en-de", "licence": f"of {folder.name}", "synthetic": False}
-    sources = {"train": [{"url": {}, "licence": "l", "pairs": len(pairs), "dropped": 0}]}
+    sources = {"train": [{"url": {"en": "u", "de": "v"}, "licence": "l", "pairs": len(pairs), "dropped": 0}]}
     (folder / "corpus.json").write_text(json.dumps({**known, "splits": splits, "sources": sources, **more}))
     return folder
 
@@ -54,6 +54,8 @@ def test_true_pairs_first_as_often_as_asked_then_the_tagged_ones(parts: list[Pat
     made = json.loads((tmp_path / "out" / "corpus.json").read_text())
     assert made["corpus"] == "true with back-translations" and made["licence"] == "of true; of more"
     assert [one["pairs"] for one in made["sources"]["train"]] == [2, 2, 4] and made["images"] == 2
+    urls = [made["splits"]["train"][language]["url"] for language in ("en", "de")]
+    assert urls == ["u translated by a model", "v more's training text"]
     assert made["splits"]["train"]["de"]["lines"] == 8 and made["splits"]["valid"]["de"]["lines"] == 2
 
 
