@@ -210,19 +210,21 @@ def features(
 ) -> None:
     """Write the image features of the pictures in FOLDER that the list NAMES has, a row a line, as the array OUT."""
     from nmt.features import extract
+    from nmt.gpus import claimed
 
-    extract(
-        folder,
-        names,
-        out,
-        backbone,
-        weights=weights,
-        missing=missing,
-        batch=batch,
-        limit=limit,
-        device=device,
-        threads=threads,
-    )
+    with claimed(device):
+        extract(
+            folder,
+            names,
+            out,
+            backbone,
+            weights=weights,
+            missing=missing,
+            batch=batch,
+            limit=limit,
+            device=device,
+            threads=threads,
+        )
 
 
 @main.command()

@@ -3,10 +3,12 @@
 import hashlib
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -474,18 +476,38 @@ class Row(Strict):
     note: str | None = None
 
 
-class Table(Strict):
-    """One published table (or demonstration), as systems and rows."""
+class _Shown(Strict):
+    """What a table says of itself, whichever way its systems are given."""
 
     caption: str
     tests: list[Name] = Field(min_length=1, description="test sets; rows use the first unless they name another")
-    systems: dict[Name, System]
     rows: list[Row] = Field(min_length=1)
     figures: list[Figure] = ["loss", "accuracy", "bleu", "learning-rate"]
     samples: int = Field(10, ge=0, description="sample translations shown")
     metrics: list[Metric] = Field(
         ["bleu", "ter", "chrf"], min_length=1, description="shown, in this order; then those that are published"
     )
+
+
+class TableFile(_Shown):
+    """A table as its file gives it: ``defaults`` are merged, key by key, under each system."""
+
+    defaults: dict[str, Any] = Field(default_factory=dict, description="keys of a system")
+    systems: dict[Name, dict[str, Any]]
+
+
+class Table(_Shown):
+    """One published table (or demonstration), as systems and rows."""
+
+    systems: dict[Name, System]
+
+    def test_of(self, row: Row) -> str:
+        """The test set of a row."""
+        return row.test or self.tests[0]
+
+    def seeds_of(self, system: str, seeds: Sequence[int]) -> Sequence[int]:
+        """The seeds of a system: its own, else those of the settings."""
+        return self.systems[system].seeds or seeds
 
     @property
     def also(self) -> list[str]:
@@ -494,7 +516,7 @@ class Table(Strict):
 
     @model_validator(mode="after")
     def _alignment_needs_attention(self) -> Self:
-        tested = [r.system for r in self.rows if r.system in self.systems and r.test in (None, self.tests[0])]
+        tested = [r.system for r in self.rows if r.system in self.systems and self.test_of(r) == self.tests[0]]
         models = [self.systems[system].model for system in tested if system]
         if "alignment" in self.figures and not any(_has_attention(model) for model in models):
             raise ValueError("figures: alignment needs a system with attention, scored on the first test set")
@@ -507,7 +529,7 @@ class Table(Strict):
             model = self.systems[row.system].model if row.system in self.systems else None
             if not isinstance(model, Multimodal) or model.fusion == "gated" or model.backbone == "descriptions":
                 continue
-            if row.test in (None, self.tests[0]) and (row.decoding.images or model.images) == "right":
+            if self.test_of(row) == self.tests[0] and (row.decoding.images or model.images) == "right":
                 return row
         return None
 
@@ -538,51 +560,73 @@ class Table(Strict):
         return self
 
 
-class TableFile(Strict):
-    """A table as its file gives it: ``defaults`` are merged, key by key, under each system."""
-
-    caption: str
-    tests: list[Name]
-    defaults: dict[str, Any] = Field(default_factory=dict, description="keys of a system")
-    systems: dict[Name, dict[str, Any]]
-    rows: list[Row]
-    figures: list[Figure] = []
-    samples: int = 10
-    metrics: list[Metric] = ["bleu", "ter", "chrf"]
-
-
 def never_kept(at: str, training: Training) -> str | None:
     """Why a training cannot leave the checkpoints that a selection asks for, or None if it can."""
-    kind, _, rest = at.rpartition(" ")
-    every, unit = amount(training.checkpoint_every)
-    if kind == "average" and training.keep_last is not None and training.keep_last < int(rest):
-        return f"training.keep_last is {training.keep_last}; raise it to {rest}"
-    if kind == "average best" and training.keep_last is not None and training.keep_best < int(rest):
-        return f"training.keep_best is {training.keep_best}; raise it to {rest}"
-    if kind == "epoch" and training.epochs is not None and int(rest) > training.epochs:
-        return f"training ends after {training.epochs} epochs; raise training.epochs"
-    if kind == "epoch" and unit == "epochs" and int(rest) % every and int(rest) != training.epochs:
-        return f"training.checkpoint_every is {training.checkpoint_every}; choose a divisor of {rest}"
+    if at == "last":
+        return None
+    kind, _, rest = at.rpartition(" ") if at != "best" else ("average best", "", "1")
+    number = int(rest)
+    if kind == "average best":
+        all_kept = training.keep_last is None and training.validate_every == training.checkpoint_every
+        few = number > training.keep_best and not all_kept
+        return f"training.keep_best is {training.keep_best}; raise it to {number}" if few else None
+    if kind == "average":
+        few = training.keep_last is not None and number > training.keep_last
+        return f"training.keep_last is {training.keep_last}; raise it to {number}" if few else None
+    return _never_saved(number, f"{kind}s", training) or _deleted_again(number, f"{kind}s", training)
+
+
+def _ends(training: Training, unit: str) -> int | None:
+    return training.epochs if unit == "epochs" else training.updates
+
+
+def _never_saved(number: int, unit: str, training: Training) -> str | None:
+    """Why no checkpoint is saved after so many epochs or updates."""
+    (every, counted), end = amount(training.checkpoint_every), _ends(training, unit)
+    if end is not None and number > end:
+        return f"training ends after {end} {unit}; raise training.{unit}"
+    if counted == unit and number % every and number != end:
+        return f"training.checkpoint_every is {training.checkpoint_every}; choose a divisor of {number}"
     return None
+
+
+def _deleted_again(number: int, unit: str, training: Training) -> str | None:
+    """Why the checkpoint after so many epochs or updates is gone at the end, where it is known when that is."""
+    (every, counted), end = amount(training.checkpoint_every), _ends(training, unit)
+    known = counted == unit and [training.epochs, training.updates, training.patience].count(None) == 2
+    if not known or end is None or training.keep_last is None or number == end:
+        return None
+    newer = end // every - number // every
+    return (
+        f"training.keep_last is {training.keep_last}; raise it to {newer + 1}" if newer >= training.keep_last else None
+    )
+
+
+UserPath = Annotated[Path, AfterValidator(Path.expanduser)]
+"""A path as users write it, ``~`` for their home."""
 
 
 class CustomCorpus(Strict):
     """A user's own parallel text: for each split, one UTF-8 (or gzip) file a language, line by line."""
 
-    train: dict[Language, Path]
-    valid: dict[Language, Path]
-    tests: dict[Name, dict[Language, Path]] = {}
+    train: dict[Language, UserPath]
+    valid: dict[Language, UserPath]
+    tests: dict[Name, dict[Language, UserPath]] = {}
     licence: str = "not stated"
 
 
 class Images(Strict):
     """The pictures of a corpus: a folder of them and a list of names a split, or features that are there already."""
 
-    folder: Path | None = Field(None, description="of the pictures")
-    lists: dict[Name, Path] = Field({}, description="for each split a file of their names, line by line as its text")
+    folder: UserPath | None = Field(None, description="of the pictures")
+    lists: dict[Name, UserPath] = Field(
+        {}, description="for each split a file of their names, line by line as its text"
+    )
     missing: Literal["refuse", "blank"] = Field("refuse", description="what to do about pictures that cannot be read")
-    weights: Path | None = Field(None, description="a file of the backbone's weights, where it cannot be downloaded")
-    features: Path | None = Field(None, description="a folder of arrays instead, train.npy and so on, a row a line")
+    weights: UserPath | None = Field(
+        None, description="a file of the backbone's weights, where it cannot be downloaded"
+    )
+    features: UserPath | None = Field(None, description="a folder of arrays instead, train.npy and so on, a row a line")
 
     @model_validator(mode="after")
     def _one_or_the_other(self) -> Self:
@@ -618,13 +662,15 @@ class Workflow(Strict):
     device: Literal["auto", "cpu", "cuda"] = "auto"
     processes: Positive = Field(1, description="of each training; on GPUs each takes one (docs/several-processes.md)")
     shards: Shards = Field(Shards(), description="jobs that share out one file (docs/large-corpora.md)")
-    mirror: Path | None = Field(None, description="folder laid out as MANIFEST.tsv says; else NMT_MIRROR, else URLs")
+    mirror: UserPath | None = Field(
+        None, description="folder laid out as MANIFEST.tsv says; else NMT_MIRROR, else URLs"
+    )
     limit: Positive | None = Field(None, description="cut every split to its first lines, for a quick trial")
-    results: Path = Path("results")
+    results: UserPath = Path("results")
     tracking: Tracking = Tracking()
     corpora: dict[Name, CustomCorpus] = {}
     images: dict[Name, Images] = Field({}, description="the pictures of corpora, by the corpus's name")
-    word_vectors: dict[Name, Annotated[Path | None, BeforeValidator(_or_none)]] = Field(
+    word_vectors: dict[Name, Annotated[UserPath | None, BeforeValidator(_or_none)]] = Field(
         {}, description="files of them; none: do without where tables name them"
     )
 
@@ -636,7 +682,7 @@ class Workflow(Strict):
                 f"expected a path of letters, digits and . / _ - + @ : , = ~ without spaces, got '{value}'; "
                 "it is written into command lines"
             )
-        return value and value.expanduser()
+        return value
 
 
 def check_name(name: str, where: str) -> None:
@@ -674,14 +720,19 @@ def load_table(path: Path) -> Table:
     value = load_yaml(text, str(path))
     if isinstance(value, dict) and isinstance(value.get("systems"), dict):
         defaults = value.pop("defaults", {})
-        value["systems"] = {name: _merge(defaults, system or {}) for name, system in value["systems"].items()}
+        value["systems"] = {
+            name: _merge(defaults, system) if system else defaults for name, system in value["systems"].items()
+        }
     return validate(Table, value, text, str(path))
 
 
-def _merge(base: Any, over: Any) -> Any:
-    """``over`` laid on ``base``: mappings merge key by key, everything else is replaced."""
-    if not isinstance(base, dict) or not isinstance(over, dict):
+def _merge(base: Any, over: Any, key: str = "") -> Any:
+    """``over`` laid on ``base``: mappings merge key by key, everything else is replaced.
+
+    So is a mapping by an empty one, and a model by one of another kind, which has other keys.
+    """
+    if not isinstance(base, dict) or not isinstance(over, dict) or not over:
         return over
-    if base.get("kind", over.get("kind")) != over.get("kind", base.get("kind")):
+    if key == "model" and base.get("kind", over.get("kind")) != over.get("kind", base.get("kind")):
         return over
-    return base | {key: _merge(base[key], value) if key in base else value for key, value in over.items()}
+    return base | {name: _merge(base[name], value, name) if name in base else value for name, value in over.items()}

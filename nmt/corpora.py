@@ -14,7 +14,7 @@ from pydantic import BeforeValidator, Field
 
 from nmt.config import CustomCorpus, Name, Strict, System
 from nmt.errors import ConfigError, DataError
-from nmt.files import atomic_directory, read_lines, sha256, write_json
+from nmt.files import atomic_directory, count_lines, sha256, write_json
 from nmt.sources import Slice, Source, Text, key
 from nmt.strict import parse
 
@@ -264,7 +264,7 @@ def _custom_part(name: str, custom: CustomCorpus, split: str, languages: str) ->
     """A split of the user's own."""
     texts = []
     for language in languages.split("-"):
-        path = _custom_files(custom)[split][language].expanduser()
+        path = _custom_files(custom)[split][language]
         if not path.is_file():
             where = split if split in TRAINING else f"tests.{split}"
             raise ConfigError(f"corpora.{name}.{where}.{language}: {path}: no such file; paths start at {Path.cwd()}")
@@ -353,7 +353,7 @@ def _describe(
     def file(split: str, language: str) -> dict[str, Any]:
         path = folder / f"{split}.{language}"
         url = " ".join(dict.fromkeys(source["url"][language] for source in made[split]))
-        return {"lines": sum(1 for _ in read_lines(path)), "sha256": sha256(path), "url": url}
+        return {"lines": count_lines(path), "sha256": sha256(path), "url": url}
 
     synthetic = custom is None and name in _BUILT_IN
     licences = dict.fromkeys(source["licence"] for sources in made.values() for source in sources if not synthetic)

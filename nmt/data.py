@@ -219,8 +219,7 @@ class Parallel:
         self.too_long = len(lengths) - len(self.kept)
         if not len(self.kept):
             raise DataError(f"{encoded}: no {split} pair fits in model.max_positions: {longest}; raise it")
-        lines = raw_lines(encoded, split, len(lengths))
-        self.images: Pictures = pictures(split, *lines) if pictures else none
+        self.images: Pictures = pictures(split, *raw_lines(encoded, split, len(lengths))) if pictures else none
 
     def spread(self, count: int) -> "Parallel":
         """The same split cut to ``count`` pairs spread evenly over it, or to all where there are fewer."""

@@ -75,6 +75,7 @@ def extract(
     made_of = {
         "backbone": backbone, "weights_sha256": sha256(network.weights), "images": len(paths),
         "regions": GRID * GRID, "channels": network.channels, "list_sha256": sha256(names),
+        "folder": str(folder.resolve()),
     }  # fmt: skip
     started, part = time.perf_counter(), out.with_name(f".{out.name}.part")
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -82,7 +83,7 @@ def extract(
     if missing == "refuse":
         _refuse({paths[row]: why for row, why in progress.faulty.items()}, folder, names)
     making = made_of | {
-        "list": str(names), "folder": str(folder), "blank": [paths[row].name for row in sorted(progress.faulty)],
+        "list": str(names), "blank": [paths[row].name for row in sorted(progress.faulty)],
         "pictures": f"shorter side {SIDE} pixels, bicubic, middle square", "sha256": sha256(part),
         "seconds": round(time.perf_counter() - started, 1), "hardware": runtime.hardware(chosen),
         "versions": runtime.versions(), "code_version": runtime.code_version(),

@@ -105,9 +105,7 @@ def _part(path: Path, make: Callable[..., str]) -> Iterator[Path]:
     It is locked while its process lives, and so one of a process that was killed is known, and deleted here.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    for left in path.parent.glob(f".{glob.escape(path.name)}.*.part"):
-        with suppress(OSError), _locked(left):
-            _delete(left)
+    _tidy(path)
     part = Path(make(dir=path.parent, prefix=f".{path.name}.", suffix=".part"))
     with ExitStack() as stack:
         with suppress(OSError):  # a file system without locks: what is left there, stays
@@ -117,6 +115,16 @@ def _part(path: Path, make: Callable[..., str]) -> Iterator[Path]:
         except BaseException:
             _delete(part)
             raise
+
+
+def _tidy(path: Path) -> None:
+    """Delete what processes that were killed have left beside a path, and put back what one was about to replace."""
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*.part"):
+        with suppress(OSError), _locked(left):
+            _delete(left)
+    for old in path.parent.glob(f".{glob.escape(path.name)}.*.old"):
+        with suppress(OSError), _locked(old):
+            _delete(old) if path.exists() else old.replace(path)
 
 
 def _new_file(**place: Any) -> str:
@@ -149,9 +157,12 @@ def _swap_in(part: Path, path: Path) -> None:
         part.replace(path)
         return
     old = part.with_suffix(".old")
-    path.replace(old)
-    part.replace(path)
-    shutil.rmtree(old)
+    with ExitStack() as stack:
+        with suppress(OSError):  # a file system without locks
+            stack.enter_context(_locked(path))
+        path.replace(old)
+        part.replace(path)
+        _delete(old)
 
 
 def _flush(path: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from nmt.config import (
+    BackTranslation,
     Decoding,
     Images,
     Multimodal,
@@ -66,7 +67,7 @@ class Plan:
             check_tests(name, tables[name], checked)
             check_back_translations(name, tables)
             check_images(name, tables[name], checked)
-            check_vectors(name, tables[name], checked)
+            check_vectors(name, tables, checked)
         return cls(checked, tables)
 
     @property
@@ -95,19 +96,20 @@ class Plan:
 
     @cached_property
     def _made_for(self) -> dict[str, System]:
-        systems = [system for table in self.tables.values() for system in table.systems.values()]
-        tested = [self.tested(name, row.system, self.test(name, row)) for name, row in self._rows() if row.system]
-        added = [text_of(system) for system in systems if system.back_translation]
-        described = [part for system in systems if reads_descriptions(system) for part in with_descriptions(system)]
+        rows = [(name, row) for name, row in self._rows() if row.system]
+        tested = [self.tested(name, row.system or "", self.tables[name].test_of(row)) for name, row in rows]
+        added = [text_of(system) for system in self._systems if system.back_translation]
+        described = [part for one in self._systems if reads_descriptions(one) for part in with_descriptions(one)]
+        systems = (*self._systems, *tested, *added, *described)
         folders = (self.layout.raw, self.layout.clean, self.layout.subwords, self.layout.encoded)
-        return {str(folder(system)): system for system in (*systems, *tested, *added, *described) for folder in folders}
+        return {str(folder(system)): system for system in systems for folder in folders}
+
+    @property
+    def _systems(self) -> list[System]:
+        return [system for table in self.tables.values() for system in table.systems.values()]
 
     def _rows(self) -> list[tuple[str, Row]]:
         return [(name, row) for name, table in self.tables.items() for row in table.rows]
-
-    def test(self, table: str, row: Row) -> str:
-        """The test set of a row."""
-        return row.test or self.tables[table].tests[0]
 
     def tested(self, table: str, system: str, test: str) -> System:
         """A system with the corpus that holds a test set, for the folders of its text."""
@@ -130,8 +132,7 @@ class Plan:
         Args:
             name: of the folder.
         """
-        systems = [system for table in self.tables.values() for system in table.systems.values()]
-        known = {self.layout.translations(one).name: one for one in systems if one.back_translation}
+        known = {self.layout.translations(one).name: one for one in self._systems if one.back_translation}
         system: System = _choose("no back-translation", name, known)
         assert system.back_translation
         recipe = system.back_translation
@@ -164,7 +165,7 @@ class Plan:
     def scores(self, table: str, run: tuple[str, int] | None = None) -> list[str]:
         """The score files behind a table, or behind one of its runs."""
         return [
-            str(self.layout.scores(table, row, self.test(table, row), seed) / "scores.json")
+            str(self.layout.scores(table, row, self.tables[table].test_of(row), seed) / "scores.json")
             for system, seed, row in self._trained(table)
             if run in (None, (system, seed))
         ]
@@ -176,7 +177,7 @@ class Plan:
             (row.system, seed, row)
             for row in found.rows
             if row.system is not None
-            for seed in found.systems[row.system].seeds or self.settings.seeds
+            for seed in found.seeds_of(row.system, self.settings.seeds)
         ]
 
     def table_files(self, table: str) -> list[str]:
@@ -196,9 +197,10 @@ class Plan:
         return [str(folder / f"{split}.npy") for split in splits]
 
     def vectors(self, system: System) -> dict[str, Path]:
-        """The files of word vectors that a system's embeddings start from, by side."""
-        named = {side: self.settings.word_vectors.get(name) for side, name in system.word_vectors.items()}
-        return {side: path.expanduser() for side, path in named.items() if path}
+        """The files of word vectors that a system's embeddings start from, by side; raises ConfigError."""
+        known = self.settings.word_vectors
+        named = {side: _choose("config.yaml: no word_vectors", v, known) for side, v in system.word_vectors.items()}
+        return {side: path for side, path in named.items() if path}
 
     def vector_options(self, system: System) -> list[str]:
         """Those options of ``nmt train`` that name word vectors, quoted."""
@@ -219,8 +221,7 @@ class Plan:
 
     def described(self, name: str) -> tuple[Path, Path]:
         """Raw text of a corpus, by its name in paths, and of the one that has other descriptions of the same."""
-        systems = [system for table in self.tables.values() for system in table.systems.values()]
-        known = {self.layout.corpus(one.corpus): one for one in systems if reads_descriptions(one)}
+        known = {self.layout.corpus(one.corpus): one for one in self._systems if reads_descriptions(one)}
         text, others = with_descriptions(_choose("no descriptions for", name, known))
         return self.layout.raw(text), self.layout.raw(others)
 
@@ -312,7 +313,7 @@ def check_tests(name: str, table: Table, settings: Workflow) -> None:
     """Refuse a row whose corpus, languages or test set there is not, before anything is trained."""
     for row in table.rows:
         if row.system is not None:
-            system, test = table.systems[row.system], row.test or table.tests[0]
+            system, test = table.systems[row.system], table.test_of(row)
             there = test_sets(system.corpus, system.languages, settings.corpora.get(system.corpus))
             there += ["valid", TRAIN_SAMPLE]
             what = f"{table_path(name)}: row '{row.label}': {system.corpus} {system.languages} has no test set"
@@ -327,8 +328,7 @@ def check_back_translations(name: str, tables: Mapping[str, Table]) -> None:
         if (recipe := system.back_translation) is None:
             continue
         where = f"{table_path(name)}: systems.{key}.back_translation"
-        table: Table = _choose(f"{where}.model: no table", recipe.table, tables)
-        model: System = _choose(f"{where}.model: no system", recipe.system, table.systems)
+        model = _translator(where, recipe, tables)
         if model.languages.split("-") != [system.target, system.source]:
             raise ConfigError(
                 f"{where}.model: expected a system for {system.target}-{system.source}, got {recipe.model}, which "
@@ -336,6 +336,26 @@ def check_back_translations(name: str, tables: Mapping[str, Table]) -> None:
             )
         if why := never_kept(recipe.at, model.training):
             raise ConfigError(f"{where}.at: '{recipe.at}' is not kept by {recipe.model}: {why}")
+
+
+def _translator(where: str, recipe: BackTranslation, tables: Mapping[str, Table]) -> System:
+    table: Table = _choose(f"{where}.model: no table", recipe.table, tables)
+    found: System = _choose(f"{where}.model: no system", recipe.system, table.systems)
+    return found
+
+
+def _behind(name: str, tables: Mapping[str, Table]) -> dict[tuple[str, str], System]:
+    """By table and name, the systems of a table's rows, and those whose translations are part of their text."""
+    found = {(name, row.system): tables[name].systems[row.system] for row in tables[name].rows if row.system}
+    waiting = list(found.items())
+    while waiting:
+        (table, system), one = waiting.pop()
+        recipe = one.back_translation
+        if recipe and (key := (recipe.table, recipe.system)) not in found:
+            where = f"{table_path(table)}: systems.{system}.back_translation"
+            found[key] = _translator(where, recipe, tables)
+            waiting.append((key, found[key]))
+    return found
 
 
 def _check_meteor(where: str, language: str) -> None:
@@ -394,12 +414,18 @@ def check_images(name: str, table: Table, settings: Workflow) -> None:
     for row in table.rows:
         if row.system is None:
             continue
-        system, test = table.systems[row.system], row.test or table.tests[0]
+        system, test = table.systems[row.system], table.test_of(row)
         wanted = [(system, split) for split in TRAINING if looks(system)]
         wanted += [(holding(system, test), test)] if looks(system, row.decoding.images) else []
         for one, split in wanted:
-            if not _has_pictures(one, split, settings.images.get(one.corpus)):
-                raise ConfigError(_no_pictures(f"{table_path(name)}: row '{row.label}'", one, split))
+            where, images = f"{table_path(name)}: row '{row.label}'", settings.images.get(one.corpus)
+            if not _has_pictures(one, split, images):
+                raise ConfigError(_no_pictures(where, one, split))
+            if settings.limit and images and images.features and not reads_descriptions(one):
+                raise ConfigError(
+                    f"{where}: limit: {settings.limit} cuts the text of {one.corpus}, but not the ready features of "
+                    "its pictures; give images a folder and lists, or leave limit out"
+                )
             if "picture" in table.figures and row == table.looking and _only_features(one, settings):
                 raise ConfigError(
                     f"{table_path(name)}: figures: picture needs the pictures of {one.corpus}, got features alone; "
@@ -407,13 +433,13 @@ def check_images(name: str, table: Table, settings: Workflow) -> None:
                 )
 
 
-def check_vectors(name: str, table: Table, settings: Workflow) -> None:
+def check_vectors(name: str, tables: Mapping[str, Table], settings: Workflow) -> None:
     """Refuse a system whose word vectors nobody has said where they are, before anything is trained."""
-    for row in table.rows:
-        for one in table.systems[row.system].word_vectors.values() if row.system else []:
+    for (table, key), system in _behind(name, tables).items():
+        for one in system.word_vectors.values():
             if one not in settings.word_vectors:
                 raise ConfigError(
-                    f"{table_path(name)}: row '{row.label}': expected a file of the word vectors {one}, got none; give "
+                    f"{table_path(table)}: systems.{key}: expected a file of the word vectors {one}, got none; give "
                     f"one in config.yaml, word_vectors: {{{one}: FILE}}, or do without: word_vectors: {{{one}: none}}"
                 )
 

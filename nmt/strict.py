@@ -70,6 +70,8 @@ class _UniqueKeys(yaml.SafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen = set()
         for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise yaml.constructor.ConstructorError(None, None, "a key that is no single word", key.start_mark)
             if key.value in seen and key.value != "<<":
                 raise yaml.constructor.ConstructorError(None, None, f"key '{key.value}' twice", key.start_mark)
             seen.add(key.value)

@@ -141,6 +141,7 @@ def publish(
         return {"status": "published", "uri": uri, "experiment": feed.experiment, "run": feed.run}
     except Exception as error:
         command = ["nmt", "track", "publish", str(run_dir), *map(str, scores), "--tracking", str(tracking)]
+        command += ["--figures", str(figures[0].parent)] if figures else []
         command += ["--name", f"{table}/{system}", "--seed", str(seed), "--out", str(run_dir / "tracked.json")]
         later = shlex.join(command)
         hint = f"; if the store is a new one, delete {tracking} and run the workflow again"
@@ -388,7 +389,7 @@ def _summarise(feed: _Feed) -> None:
 
 def _with_several(table: Table, seeds: Sequence[int]) -> list[str]:
     trained = dict.fromkeys(row.system for row in table.rows if row.system)
-    return [name for name in trained if len(table.systems[name].seeds or seeds) > 1]
+    return [name for name in trained if len(table.seeds_of(name, seeds)) > 1]
 
 
 def _alive(pid: int) -> bool:

@@ -20,7 +20,7 @@ from tqdm import tqdm
 
 from nmt import optim, runtime, word_vectors
 from nmt.checkpoint import Checkpoints, Progress, spread
-from nmt.config import ENDS, Model, Strict, Training, Transformer, amount, digest
+from nmt.config import ENDS, Model, Multimodal, Strict, Training, Transformer, amount, digest
 from nmt.data import Batch, Parallel
 from nmt.distributed import ALONE, Processes, joined
 from nmt.errors import ConfigError, DataError
@@ -206,7 +206,7 @@ class Trainer:
         self.model = build(config.model, sizes[0], sizes[1], meta["ids"]["pad"]).to(device)
         start.fill(self.model)
         self.optimizer = optim.make(self.model, self.config.optimizer)
-        pictures = partial(of_split, config.model, None, images)
+        pictures = partial(of_split, config.model, None, images) if isinstance(config.model, Multimodal) else None
         self.data = Parallel(encoded, "train", self.model.longest, pictures)
         self.validation = Validation(encoded, device, self.model.longest, self.config.train_bleu, pictures, processes)
         self.checkpoints = Checkpoints(state / "checkpoints")
@@ -325,10 +325,11 @@ class Trainer:
         kept = self.state / f"not-a-number-{step.update:08}{share}.json"
         batches = [{"source": batch.source.tolist(), "target": batch.target.tolist()} for batch in step.batches]
         write_json(kept, {"update": step.update, "gradient_norm": str(norm), "batches": batches})
+        loss = float((self._sums - before)[0]) / step.pieces
         raise DataError(
-            f"{self.state} at update {step.update}: expected finite loss and gradients, got {float(self._sums[0])} and "
-            f"{norm}; its batches are in {kept}; lower schedule.peak, raise warmup or set clip: 1.0 (or on_nan: skip), "
-            "then run again"
+            f"{self.state} at update {step.update}: expected finite loss and gradients, got {loss} and {norm}; its "
+            f"batches are in {kept}; lower schedule.peak, raise warmup or set clip: 1.0 (or on_nan: skip), then run "
+            "again"
         )
 
     def _accumulate_gradients(self, batch: Batch, pieces: int) -> None:

@@ -22,6 +22,7 @@ from nmt.config import (
     check_selection,
     digest,
     load_table,
+    never_kept,
 )
 from nmt.errors import ConfigError
 from nmt.layout import Layout
@@ -59,6 +60,45 @@ def test_defaults_lie_under_each_system(tmp_path: Path) -> None:
     assert table.rows[1].system is None
 
 
+def test_an_empty_mapping_takes_a_default_back_and_only_models_are_replaced_whole(tmp_path: Path) -> None:
+    lines = "  word_vectors: {source: glove}\n  training: {optimizer: {epsilon: 1.0e-8}, schedule: {warmup: 7}}\n"
+    text = TABLE.replace("systems:\n", f"{lines}systems:\n")
+    text = text.replace("{epochs: 3}", "{epochs: 3, optimizer: {kind: adamw}}\n    word_vectors: {}")
+    text = text.replace("{width: 64}", "{kind: recurrent, width: 64}").replace("{layers", "{kind: transformer, layers")
+    one, two = load_table(write(tmp_path, text)).systems.values()
+    assert one.word_vectors == {} and two.word_vectors == {"source": "glove"}
+    assert (one.training.optimizer.kind, one.training.optimizer.epsilon, one.training.schedule.warmup) == (
+        "adamw",
+        1e-8,
+        7,
+    )
+    assert two.model == Recurrent(kind="recurrent", width=64)
+
+
+@pytest.mark.parametrize(
+    ("at", "training", "why"),
+    [
+        ("best", {"epochs": 9, "keep_best": 0, "keep_last": 2}, "keep_best is 0; raise it to 1"),
+        ("average best 2", {"epochs": 9}, None),
+        ("average best 2", {"epochs": 9, "validate_every": "10 updates"}, "keep_best is 1; raise it to 2"),
+        ("epoch 16", {"epochs": 28, "keep_last": 5}, "keep_last is 5; raise it to 13"),
+        ("epoch 24", {"epochs": 28, "keep_last": 5}, None),
+        ("epoch 16", {"epochs": 28, "keep_last": 4, "checkpoint_every": "4 epochs"}, None),
+        ("epoch 16", {"epochs": 28, "keep_last": 3, "checkpoint_every": "4 epochs"}, "keep_last is 3; raise it to 4"),
+        ("epoch 9", {"epochs": 9, "keep_last": 1, "checkpoint_every": "4 epochs"}, None),
+        ("epoch 2", {"epochs": 28, "updates": 100, "keep_last": 1}, None),  # nobody knows which epoch ends it
+        ("update 40", {"updates": 30}, "ends after 30 updates"),
+        ("update 15", {"updates": 30, "checkpoint_every": "10 updates"}, "choose a divisor of 15"),
+        ("update 10", {"updates": 30, "checkpoint_every": "10 updates", "keep_last": 2}, "raise it to 3"),
+        ("average 3", {"updates": 30, "keep_last": 2}, "raise it to 3"),
+        ("last", {"updates": 30, "keep_last": 1}, None),
+    ],
+)
+def test_checkpoints_that_no_training_keeps(at: str, training: dict[str, Any], why: str | None) -> None:
+    found = never_kept(at, Training.model_validate(training))
+    assert found is None if why is None else found and why in found
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
@@ -82,6 +122,7 @@ def test_defaults_lie_under_each_system(tmp_path: Path) -> None:
             r"row 'One' asks for 'epoch 4', which is not kept: training ends after 3",
         ),
         ("epochs: 3", "epochs: 3, epochs: 4", r"line 9: expected YAML, got key 'epochs' twice"),
+        ("caption: A table", "caption: {{ A }}", r"line 1: expected YAML, got a key that is no single word"),
         ("at: epoch 3", "at: epoch3", r"line 14: rows\.0\.at: expected last \| best \| epoch 16 .* got \"epoch3\""),
         ("caption: A table\n", "", r"caption: required key is missing"),
         ("heads: 2", "norm: pst", r"line 6: .*norm: expected post or pre, got \"pst\"; did you mean 'post'\?"),

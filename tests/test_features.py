@@ -123,6 +123,16 @@ def test_another_list_starts_anew(tmp_path: Path, tiny: list[int], monkeypatch: 
     assert np.load(out).shape == (2, 49, 3) and tiny == [3, 2]
 
 
+def test_the_same_list_of_other_pictures_starts_anew(tmp_path: Path, tiny: list[int]) -> None:
+    names, out = paint(tmp_path / "images", 4), tmp_path / "out.npy"
+    paint(tmp_path / "others", 4)
+    (tmp_path / "images" / "3.png").write_bytes(b"broken")
+    with pytest.raises(DataError, match="1 cannot be had"):
+        extract(tmp_path / "images", names, out, "resnet50")
+    extract(tmp_path / "others", names, out, "resnet50")
+    assert tiny == [3, 4]
+
+
 def test_faulty_pictures_are_named_in_one_list_and_tried_again_once_mended(tmp_path: Path, tiny: list[int]) -> None:
     names, out = paint(tmp_path / "images", 6), tmp_path / "out.npy"
     whole = (tmp_path / "images" / "4.png").read_bytes()

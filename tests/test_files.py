@@ -76,6 +76,18 @@ with atomic_path(Path(sys.argv[1], "file")), atomic_directory(Path(sys.argv[1], 
 """
 
 
+def test_what_was_about_to_be_replaced_is_put_back_or_deleted(tmp_path: Path) -> None:
+    (tmp_path / ".folder.x.old").mkdir()
+    (tmp_path / ".folder.x.old" / "kept").write_text("whole")
+    with pytest.raises(KeyError), atomic_directory(tmp_path / "folder"):
+        raise KeyError
+    assert (tmp_path / "folder" / "kept").read_text() == "whole" and names(tmp_path) == ["folder"]
+    (tmp_path / ".folder.y.old").mkdir()
+    with atomic_directory(tmp_path / "folder"):
+        pass
+    assert names(tmp_path) == ["folder"] and names(tmp_path / "folder") == []
+
+
 def test_what_a_killed_process_left_is_deleted_and_what_a_living_one_writes_is_not(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], check=False)
     assert len(names(tmp_path)) == 2

@@ -79,6 +79,24 @@ def test_pseudo_regions_are_of_the_descriptions_whatever_pictures_the_user_has()
     assert text.parent.name == others.parent.name == "en-de"  # where the descriptions are in English
 
 
+def test_ready_features_do_not_go_with_a_part_of_the_text() -> None:
+    model = {"kind": "multimodal", "backbone": "resnet50"}
+    images = {"multi30k": {"features": "/data"}}
+    settings = Workflow.model_validate({"tables": ["one"], "images": images})
+    check_images("one", described(model=model), settings)
+    with pytest.raises(ConfigError, match="limit: 10 cuts the text of multi30k, but not the ready features"):
+        check_images("one", described(model=model), settings.model_copy(update={"limit": 10}))
+
+
+def test_paths_of_the_user_start_at_home_where_they_say_so() -> None:
+    languages = {"en": "~/x.en", "de": "~/x.de"}
+    mine = {"corpora": {"c": {"train": languages, "valid": languages}}, "images": {"c": {"features": "~/f"}}}
+    settings = Workflow.model_validate({"tables": ["one"], "word_vectors": {"glove": "~/g"}, **mine})
+    home = Path.home()
+    assert settings.corpora["c"].train["en"] == home / "x.en" and settings.images["c"].features == home / "f"
+    assert settings.word_vectors["glove"] == home / "g"
+
+
 @pytest.mark.parametrize(
     "table", [described("test_2018_flickr", languages="en-de"), described(corpus="scenes", test="test")]
 )

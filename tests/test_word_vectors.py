@@ -123,10 +123,25 @@ def test_tables_name_vectors_and_the_settings_say_where_they_are() -> None:
         {"caption": "c", "tests": ["test_2016_flickr"], "systems": {"one": system}, "rows": rows}
     )
     with pytest.raises(ConfigError, match=r"word_vectors: {glove: FILE}, or do without: word_vectors: {glove: none}"):
-        check_vectors("one", table, Workflow(tables=["one"]))
+        check_vectors("one", {"one": table}, Workflow(tables=["one"]))
+    back = {"model": "two/back", "text": "multi30k-descriptions"}
+    forward = {**system, "word_vectors": {}, "back_translation": back}
+    tables = {
+        name: Table.model_validate(
+            {"caption": "c", "tests": ["test_2016_flickr"], "systems": {key: one}, "rows": [row]}
+        )
+        for name, key, one, row in (
+            ("one", "forward", forward, {"label": "r", "system": "forward"}),
+            ("two", "back", {**system, "languages": "de-en"}, {"label": "quoted", "published": {"bleu": 1}}),
+        )
+    }
+    with pytest.raises(ConfigError, match=r"two\.yaml: systems\.back: expected a file of the word vectors glove"):
+        check_vectors("one", tables, Workflow(tables=["one"]))
+    with pytest.raises(ConfigError, match="no word_vectors"):
+        Plan(Workflow(tables=["one"]), tables).vectors(tables["two"].systems["back"])
     for file, options in (("/data/my glove.txt", ["'--word-vectors=source=/data/my glove.txt'"]), ("none", [])):
         settings = Workflow.model_validate({"tables": ["one"], "word_vectors": {"glove": file}})
-        check_vectors("one", table, settings)
+        check_vectors("one", {"one": table}, settings)
         plan = Plan(settings, {"one": table})
         assert plan.vector_options(table.systems["one"]) == options
         assert plan.settings_for(["one"]) == Plan(Workflow(tables=["one"]), {"one": table}).settings_for(["one"])

@@ -49,7 +49,7 @@ def _draw(
 
     systems = dict.fromkeys(row.system for row in table.rows if row.system)
     curves = {
-        system: [read_log(layout.run(name, system, seed)) for seed in table.systems[system].seeds or seeds]
+        system: [read_log(layout.run(name, system, seed)) for seed in table.seeds_of(system, seeds)]
         for system in systems
     }
     widths = [table.systems[system].model.width for system in systems]
@@ -72,8 +72,8 @@ def _draw_alignments(name: str, table: Table, layout: Layout, seeds: Sequence[in
 
     found: dict[str, list[dict[str, Any]]] = {}
     for row in table.rows:
-        if row.system and row.system not in found and row.test in (None, table.tests[0]):
-            seed = (table.systems[row.system].seeds or seeds)[0]
+        if row.system and row.system not in found and table.test_of(row) == table.tests[0]:
+            seed = table.seeds_of(row.system, seeds)[0]
             found[row.system] = read_json(layout.scores(name, row, table.tests[0], seed) / "alignments.json")
     kept = {system: sentences for system, sentences in found.items() if sentences}
     line = _legible(next(iter(kept.values())))["line"]
@@ -99,7 +99,7 @@ def _draw_picture(
     row = table.looking
     assert row and row.system
     system, test = table.systems[row.system], table.tests[0]
-    folder = layout.scores(name, row, test, (system.seeds or seeds)[0])
+    folder = layout.scores(name, row, test, table.seeds_of(row.system, seeds)[0])
     sentence = _legible(read_json(folder / "alignments.json"))
     if "image" not in sentence:
         raise DataError(f"{folder}/alignments.json: expected where it looked on pictures; delete it and run again")

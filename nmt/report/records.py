@@ -21,9 +21,9 @@ def keep(name: str, table: Table, layout: Layout, seeds: Sequence[int]) -> None:
     """
     wanted = dict[Path, None]()
     for row in table.rows:
-        for seed in (table.systems[row.system].seeds or seeds) if row.system else ():
+        for seed in table.seeds_of(row.system, seeds) if row.system else ():
             run = layout.run(name, row.system or "", seed)
-            scores = layout.scores(name, row, row.test or table.tests[0], seed)
+            scores = layout.scores(name, row, table.test_of(row), seed)
             wanted |= dict.fromkeys([*(run / file for file in OF_RUN), *(scores / file for file in OF_ROW)])
     with atomic_directory(layout.records(name)) as out:
         for path in wanted:

@@ -79,18 +79,15 @@ class _Gather:
         self._scores: dict[Path, Json] = {}
 
     def seeds(self, system: str) -> Sequence[int]:
-        return self.table.systems[system].seeds or self._seeds
-
-    def test(self, row: Row) -> str:
-        return row.test or self.table.tests[0]
+        return self.table.seeds_of(system, self._seeds)
 
     def holding(self, row: Row) -> System:
         """A row's system with the corpus of its test set."""
         assert row.system is not None
-        return holding(self.table.systems[row.system], self.test(row))
+        return holding(self.table.systems[row.system], self.table.test_of(row))
 
     def folder(self, row: Row, seed: int) -> Path:
-        return self.layout.scores(self.name, row, self.test(row), seed)
+        return self.layout.scores(self.name, row, self.table.test_of(row), seed)
 
     def scores(self, row: Row) -> list[Json]:
         """What ``scores.json`` holds, a seed each."""
@@ -133,12 +130,12 @@ class _Gather:
         """What rows share whose translations can be compared: test set, languages and raw references."""
         assert row.system is not None
         references = self.scores(row)[0]["references_sha256"]["detokenised"]
-        return self.test(row), self.table.systems[row.system].languages, references
+        return self.table.test_of(row), self.table.systems[row.system].languages, references
 
     def quoted(self, row: Row) -> Json:
         """A published figure for reference only."""
         return {
-            "label": row.label, "quoted": row.system is None, "note": row.note, "test": self.test(row),
+            "label": row.label, "quoted": row.system is None, "note": row.note, "test": self.table.test_of(row),
             "published": _published(row), "languages": self.table.systems[row.system].languages if row.system else None,
         }  # fmt: skip
 
@@ -215,7 +212,7 @@ class _Gather:
         """Each corpus as it was cleaned, with the systems that use it and those of its splits that they use."""
         uses: dict[Path, list[tuple[System, str, str]]] = {}
         for name in self.trained:
-            tests = [self.test(row) for row in self.table.rows if row.system == name]
+            tests = [self.table.test_of(row) for row in self.table.rows if row.system == name]
             for split in dict.fromkeys((*TRAINING, *tests)):
                 system = holding(self.table.systems[name], split)
                 uses.setdefault(self.layout.clean(system), []).append((system, name, split))
@@ -250,7 +247,11 @@ class _Gather:
 
     def _encoded(self, encoded: Path, names: Sequence[str]) -> Json:
         system = self.table.systems[names[0]]
-        tests = [self.test(row) for row in self.table.rows if row.system in names and self.test(row) != TRAIN_SAMPLE]
+        tests = [
+            self.table.test_of(row)
+            for row in self.table.rows
+            if row.system in names and self.table.test_of(row) != TRAIN_SAMPLE
+        ]
         texts = {split: self.layout.clean(holding(system, split)) for split in dict.fromkeys((*TRAINING, *tests))}
         splits: dict[str, Json] = {}
         for split, counts in subwords(encoded, texts, system.languages).items():

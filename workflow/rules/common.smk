@@ -1,5 +1,6 @@
 # What every stage shares: the checked plan of what is to be made, and where things are.
 import os
+import shlex
 import signal
 import sys
 from pathlib import Path
@@ -115,6 +116,11 @@ def tested(wildcards):
 def texts_of(wildcards):
     """Folders of a test set's raw and cleaned text."""
     return LAYOUT.texts(tested(wildcards), wildcards.test)
+
+
+def images_option(places):
+    """That option of `nmt` which names image features, quoted; none where there are none."""
+    return [f"--images {shlex.quote(str(place))}" for place in places]
 
 
 def mixed(wildcards):

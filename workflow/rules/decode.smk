@@ -28,7 +28,7 @@ rule decode:
     params:
         config=lambda w: dump(PLAN.decoding(w.decoding)),
         source=lambda w: system_of(w).source,
-        images=lambda w, input: f"--images {input.features[0]}" if input.features else "",
+        images=lambda w, input: " ".join(images_option(input.features)),
     shell:
         f"{STAY}"
         "nmt decode {input.model} {input.clean}/{wildcards.test}.{params.source} {output.hypotheses} "
@@ -59,7 +59,7 @@ rule decode_shard:
         shard=lambda w, output: sharded(output.marker)[1],
         config=lambda w: dump(PLAN.decoding(w.decoding)),
         source=lambda w: system_of(w).source,
-        images=lambda w, input: f"--images {input.features[0]}" if input.features else "",
+        images=lambda w, input: " ".join(images_option(input.features)),
     shell:
         f"{STAY}"
         "nmt decode {input.model} {input.clean}/{wildcards.test}.{params.source} {params.hypotheses} "

@@ -6,7 +6,7 @@ rule train:
     input:
         encoded=lambda w: LAYOUT.encoded(system_of(w)),
         features=lambda w: PLAN.features(system_of(w), ["train", "valid"]),
-        vectors=lambda w: list(PLAN.vectors(system_of(w)).values()),
+        vectors=lambda w: list(or_say(PLAN.vectors, system_of(w)).values()),
     output:
         training="<results>/runs/{table}/{system}/seed{seed}/training.json",
         curves="<results>/runs/{table}/{system}/seed{seed}/log.jsonl",
@@ -25,7 +25,7 @@ rule train:
         config=lambda w: experiment(system_of(w)),
         # Word vectors too: one more parameter would make Snakemake train again what has none.
         images=lambda w, input: " ".join(
-            [*(f"--images {Path(one).parent}" for one in input.features[:1]), *PLAN.vector_options(system_of(w))]
+            [*images_option(Path(one).parent for one in input.features[:1]), *PLAN.vector_options(system_of(w))]
         ),
     # Progress goes to the terminal too; `tee -i` outlives Ctrl-C, so that the last words are not lost.
     shell:
