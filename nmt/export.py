@@ -161,12 +161,13 @@ def _array(tensor: Tensor) -> Any:
     return tensor.detach().contiguous().numpy()
 
 
-def _pyfunc(folder: Path, _: Translator, out: Path) -> None:
+def _pyfunc(folder: Path, translator: Translator, out: Path) -> None:
     """MLflow's model directory: ours as its data, this package as its code, so it is whole and holds no pickle."""
     import mlflow
     from mlflow.models import ModelSignature
     from mlflow.types import ColSpec, Schema
 
+    needed = [*NEEDED, "aksharamukha"] if translator.cleaning.transliterate != "none" else NEEDED
     text = Schema([ColSpec("string")])
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*An input example was not provided")  # the signature is given
@@ -176,7 +177,7 @@ def _pyfunc(folder: Path, _: Translator, out: Path) -> None:
             data_path=str(folder),
             code_paths=[str(Path(__file__).parent)],
             signature=ModelSignature(inputs=text, outputs=text),
-            pip_requirements=[f"{name}=={metadata.version(name).partition('+')[0]}" for name in NEEDED],
+            pip_requirements=[f"{name}=={metadata.version(name).partition('+')[0]}" for name in needed],
         )
 
 

@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
 from sacrebleu.metrics.base import Metric, Signature
 from sacrebleu.metrics.bleu import BLEU, BLEUScore
 from sacrebleu.metrics.chrf import CHRF
@@ -18,7 +17,7 @@ from nmt.corpora import misaligned
 from nmt.errors import DataError
 from nmt.files import read_json, read_lines, sha256, write_json, write_text
 from nmt.scoring.meteor import Meteor, NltkMeteor
-from nmt.scoring.words import accuracy
+from nmt.scoring.words import SAMPLES, SEED, accuracy, share
 from nmt.text.clean import restore
 from nmt.text.transliterate import scheme
 
@@ -27,10 +26,6 @@ Texts = dict[str, list[str]]
 
 ENDINGS: dict[Protocol, str] = {"tokenised": "tok", "detokenised": "detok"}
 """The two protocols, and how the names of the texts that each compares end."""
-
-SAMPLES = 1000
-SEED = 12345
-"""Bootstrap samples and seed, sacrebleu's own defaults."""
 
 
 class _CHRF(CHRF):
@@ -176,11 +171,7 @@ def _measure_all(chosen: dict[str, Metric], hypotheses: Sequence[str], reference
 def exact(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, Any]:
     """Share of lines that equal their reference but for spaces at the end, 0 to 100, as `score_lines` gives scores."""
     pairs = zip(hypotheses, references, strict=True)
-    share = sum(one.rstrip() == other.rstrip() for one, other in pairs) / len(references)
-    # A bootstrap sample of so many lines holds a binomial number of equal ones.
-    drawn = np.random.default_rng(SEED).binomial(len(references), share, SAMPLES) / len(references)
-    low, high = (100 * float(np.quantile(drawn, q)) for q in (0.025, 0.975))
-    return {"score": 100 * share, "low": low, "high": high, "signature": f"equal lines|bs:{SAMPLES}|seed:{SEED}"}
+    return share(sum(one.rstrip() == other.rstrip() for one, other in pairs), len(references), "equal lines")
 
 
 def metrics(

@@ -9,7 +9,8 @@ from sacrebleu.significance import PairedTest, Result
 
 from nmt.errors import DataError
 from nmt.files import read_json, read_lines
-from nmt.scoring.score import ENDINGS, SAMPLES, case_tells, fix_seed, metrics
+from nmt.scoring.score import ENDINGS, case_tells, fix_seed, metrics
+from nmt.scoring.words import SAMPLES
 
 
 def compare(a: Path, b: Path, names: Sequence[str] | None = None) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from nmt.files import read_lines
 from nmt.text.clean import Cleaner
 
 SAMPLES, SEED = 1000, 12345
+"""Of a bootstrap: sacrebleu's own defaults."""
 
 
 def accuracy(hypotheses: Sequence[str], words: Path, language: str, recipe: Cleaning) -> dict[str, Any]:
@@ -39,11 +40,16 @@ def accuracy(hypotheses: Sequence[str], words: Path, language: str, recipe: Clea
         (_holds(line, clean(right)), _holds(line, clean(wrong)))
         for line, (_, right, wrong) in zip(hypotheses, rows, strict=True)
     ]
-    right, wrong = (sum(pair == wanted for pair in found) / len(found) for wanted in ((True, False), (False, True)))
-    drawn = np.random.default_rng(SEED).binomial(len(found), right, SAMPLES) / len(found)
+    right, wrong = (sum(pair == wanted for pair in found) for wanted in ((True, False), (False, True)))
+    return share(right, len(found), "right sense of the ambiguous word") | {"wrong": 100 * wrong / len(found)}
+
+
+def share(hits: int, lines: int, name: str) -> dict[str, Any]:
+    """A share of lines, 0 to 100, as `nmt.scoring.score.score_lines` gives scores: ``name`` begins its signature."""
+    # A bootstrap sample of so many lines holds a binomial number of hits.
+    drawn = np.random.default_rng(SEED).binomial(lines, hits / lines, SAMPLES) / lines
     low, high = (100 * float(np.quantile(drawn, q)) for q in (0.025, 0.975))
-    signature = f"right sense of the ambiguous word|bs:{SAMPLES}|seed:{SEED}"
-    return {"score": 100 * right, "low": low, "high": high, "signature": signature, "wrong": 100 * wrong}
+    return {"score": 100 * hits / lines, "low": low, "high": high, "signature": f"{name}|bs:{SAMPLES}|seed:{SEED}"}
 
 
 def _holds(line: str, words: str) -> bool:
