@@ -77,6 +77,10 @@ class Commands(click.Group):
                 raise  # whoever read our output has gone: click ends quietly
             problem = f"{error.filename or 'writing'}: {error.strerror or error}"
             _fail(f"{problem}; check space, permissions and path, then run again")
+        except ModuleNotFoundError as error:
+            if (error.name or "nmt").split(".")[0] == "nmt":
+                raise
+            _fail(f"this needs the package {error.name}, which is not installed; pip install -r envs/requirements.txt")
         except Interrupted as interruption:
             click.echo(f"nmt: {interruption}; run the same command again to resume", err=True)
             raise SystemExit(interruption.exit_code) from None

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,20 @@ def test_faults_are_one_message(tmp_path: Path, arguments: list[str], message: s
     code, output = run(*(a.replace("{tmp}", str(tmp_path)) for a in arguments))
     assert code == 1 and message in output and "Traceback" not in output
     assert output.startswith("nmt: ") and {p.name for p in tmp_path.iterdir()} <= {"latin1", "run"}
+
+
+def test_a_package_that_is_not_installed_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "aksharamukha", None)
+    monkeypatch.delitem(sys.modules, "aksharamukha.transliterate", raising=False)
+    raw = tmp_path / "raw"
+    raw.mkdir()
+    for language, word in (("hi", "नमस्ते"), ("en", "hello")):
+        (raw / f"train.{language}").write_text(f"{word}\n")
+    write_json(raw / "corpus.json", {"corpus": "c", "languages": "hi-en", "splits": {"train": {}}, "synthetic": False})
+    recipe = ["--languages", "hi-en", "--config", "{transliterate: hk}", "--jobs", 1]
+    code, output = run("clean", raw, tmp_path / "clean", *recipe)
+    assert code == 1 and "aksharamukha" in output and "pip install -r envs/requirements.txt" in output
+    assert not (tmp_path / "clean").exists()
 
 
 def test_nbest_and_scores_stand_before_the_text(model: Path) -> None:
