@@ -27,7 +27,7 @@ test-slurm: $(READY)  ## run the workflow on a SLURM cluster of its own; NMT_SLU
 	$(BIN)/python -m pytest tests/slurm $(ARGS)
 
 test-faults: $(READY)  ## break each stage in many ways and compare what a rerun gives; prints benchmarks/faults.md
-	$(BIN)/python benchmarks/faults.py $(ARGS)
+	$(BIN)/python -m benchmarks.faults $(ARGS)
 
 lint: $(READY)  ## check style, types and the workflow
 	$(BIN)/ruff check .

@@ -21,12 +21,10 @@ from typing import Any
 
 import click
 
-from benchmarks.measure import Failed, machine, peak_memory, process, table
-from nmt.config import Cleaning, Decoding
+from benchmarks.measure import TEXT, TRAINED, Failed, machine, peak_memory, process, table
+from nmt.config import Decoding
 from nmt.files import read_json, read_lines
 
-TRAINED = Path("results/runs/scenes/tiny/seed1/best/model")
-TEXT = Path("results/corpora/scenes/en-de", Cleaning().slug("clean"), "test.en")
 SEARCHES = {"greedy": 1, "beam 5": 5}
 SIZES = (32, 128, 512)  # sentences a batch
 ALONE = 50  # sentences that are translated one by one

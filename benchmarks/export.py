@@ -1,6 +1,6 @@
 """Translations and speed of a model and of its CTranslate2 export, side by side, one thread each.
 
-    python benchmarks/export.py [MODEL SOURCE] [--limit 1000] [--rounds 3]
+    python -m benchmarks.export [MODEL SOURCE] [--limit 1000] [--rounds 3]
 
 SOURCE is cleaned text; model and text are those of `make run` if not given. Both get the same pieces in batches of
 8,192 tokens; rounds alternate, medians are printed. Equal: the share of lines with the same pieces. Where they
@@ -15,13 +15,12 @@ from pathlib import Path
 import click
 import ctranslate2
 
-from nmt.config import Cleaning, Decoding
+from benchmarks.measure import TEXT, TRAINED
+from nmt.config import Decoding
 from nmt.export import export
 from nmt.files import read_lines
 from nmt.translate import Translator
 
-TRAINED = Path("results/runs/scenes/tiny/seed1/best/model")
-TEXT = Path("results/corpora/scenes/en-de", Cleaning().slug("clean"), "test.en")
 SEARCHES = {
     "greedy": (1, {}),
     "beam 5": (5, {}),

@@ -3,7 +3,7 @@
 A tiny system is made once, undisturbed; each try starts from a copy of it without what the stage under test writes. Two
 faults need root (a small file system is mounted), one needs libfaketime; without them they are left out of the table.
 
-    python benchmarks/faults.py > benchmarks/faults.md
+    python -m benchmarks.faults > benchmarks/faults.md
 """
 
 import json

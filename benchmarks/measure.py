@@ -12,10 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from nmt import runtime
+from nmt.config import Cleaning
 from nmt.files import write_text
 
 ROOT = Path(__file__).parent.parent
 RESULTS = Path(__file__).with_name("RESULTS.md")
+# What `make run` leaves behind:
+TRAINED = Path("results/runs/scenes/tiny/seed1/best/model")
+TEXT = Path("results/corpora/scenes/en-de", Cleaning().slug("clean"), "test.en")
 
 
 class Failed(Exception):

@@ -1,6 +1,6 @@
 """What the stages cost against the size of a corpus: pairs a second and peak memory, each in a process of its own.
 
-    python benchmarks/scale.py [--sizes 10000,100000,1000000] [--folder /tmp]
+    python -m benchmarks.scale [--sizes 10000,100000,1000000] [--folder /tmp]
 
 The text is made up: words of syllables, 50,000 a language, drawn by Zipf's law; lengths log-normal, 15 words on
 average; 5 of 100 pairs repeat an earlier one. It is written to a folder of its own, and deleted; 10^7 need 12 GB.

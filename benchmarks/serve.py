@@ -1,6 +1,6 @@
 """`nmt serve` under load: several clients at once, each asking as the page does, a translation and then its attention.
 
-    python benchmarks/serve.py [--model DIR] [--clients 8] [--requests 2000] [--threads 1]
+    python -m benchmarks.serve [--model DIR] [--clients 8] [--requests 2000] [--threads 1]
 
 Sentences are new ones of the built-in corpus. An error is a refusal or an answer to another question; lost is what
 was never answered. The default model is the one that `make run` trains.
@@ -22,12 +22,12 @@ from typing import Any
 
 import click
 
+from benchmarks.measure import TRAINED
 from nmt.config import Cleaning
 from nmt.files import read_json
 from nmt.scenes.corpus import scenes, sentence
 from nmt.text.clean import Cleaner
 
-TRAINED = Path("results/runs/scenes/tiny/seed1/best/model")
 SEED = 97  # not the corpus's
 PATIENCE = 60  # seconds until an answer counts as lost
 

@@ -208,7 +208,8 @@ class Trainer:
         self.optimizer = optim.make(self.model, self.config.optimizer)
         pictures = partial(of_split, config.model, None, images) if isinstance(config.model, Multimodal) else None
         self.data = Parallel(encoded, "train", self.model.longest, pictures)
-        self.validation = Validation(encoded, device, self.model.longest, self.config.train_bleu, pictures, processes)
+        sample = self.data.spread(self.config.train_bleu) if self.config.train_bleu else None
+        self.validation = Validation(encoded, device, self.model.longest, sample, pictures, processes)
         self.checkpoints = Checkpoints(state / "checkpoints")
         found = self.checkpoints.resume(self.model, self.optimizer) if processes.first else Progress()
         self.progress = spread(processes, found, self.model, self.optimizer)

@@ -29,7 +29,7 @@ class Validation:
         encoded: Path,
         device: torch.device,
         longest: int,
-        train_sample: int = 0,
+        sample: Parallel | None = None,
         pictures: OfSplit | None = None,
         processes: Processes = ALONE,
     ) -> None:
@@ -38,9 +38,7 @@ class Validation:
         self._vocabulary = Vocabulary(encoded / "target.model")
         lines = list(read_lines(encoded / "valid.references.txt"))
         self._references = [lines[i] for i in self._pairs.kept]
-        self._train: Parallel | None = None
-        if train_sample:
-            self._train = Parallel(encoded, "train", longest, pictures).spread(train_sample)
+        self._train = sample  # of the training set
 
     @torch.inference_mode()
     def loss(self, model: TranslationModel) -> tuple[float, float]:
