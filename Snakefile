@@ -1,7 +1,9 @@
 # The whole pipeline: each file below is one stage, and each stage is one `nmt` command.
+from nmt.plan import check_readable, or_exit
 from snakemake.utils import min_version
 
 min_version("9.27")
+or_exit(check_readable, "config.yaml")
 
 
 configfile: "config.yaml"

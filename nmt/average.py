@@ -11,7 +11,7 @@ from torch import Tensor
 from nmt import runtime
 from nmt.checkpoint import WEIGHTS, Checkpoints, best_of, load_verified, write_tensors
 from nmt.errors import ConfigError, DataError
-from nmt.files import atomic_directory, read_json, write_json
+from nmt.files import atomic_directory, read_json, sha256, write_json
 from nmt.subwords import SIDES
 
 WHERE_IN_STATE = Path("state") / "checkpoints"
@@ -42,7 +42,8 @@ def average(run: Path, encoded: Path, at: str, out: Path) -> None:
             shutil.copyfile(encoded / f"{side}.model", folder / f"{side}.model")
         write_json(folder / "config.json", {"model": training["config"]["model"], "vocabulary": meta["vocabulary"]})
         write_json(folder / "cleaning.json", {"cleaning": meta["cleaning"], "languages": meta["languages"]})
-        write_json(folder / "provenance.json", _provenance(training, meta, at, chosen, run))
+        made = _provenance(training, meta, at, chosen, run) | {"weights_sha256": sha256(folder / WEIGHTS)}
+        write_json(folder / "provenance.json", made)
 
 
 def select(run: Path, at: str, monitor: str) -> list[Path]:

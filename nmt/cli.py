@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import math
 import re
 import subprocess
 import sys
@@ -574,6 +575,8 @@ def translate(
 def _decoding(beam: int, length_penalty: float, nbest: int = 1) -> config.Decoding:
     if nbest > beam:
         raise ConfigError(f"--nbest: expected at most --beam, {beam}, got {nbest}; raise --beam too")
+    if not math.isfinite(length_penalty):
+        raise ConfigError(f"--length-penalty: expected a finite number, got {length_penalty}")
     return config.Decoding(beam=beam, length_penalty=length_penalty, nbest=nbest)
 
 

@@ -2,8 +2,9 @@
 
 import hashlib
 import json
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
 
@@ -22,7 +23,7 @@ from pydantic import (
 )
 
 from nmt.errors import ConfigError
-from nmt.strict import load_yaml, read_config, validate
+from nmt.strict import load_yaml, nearest, read_config, validate
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", description="letters, digits, _ . -")]
 Language = Annotated[str, Field(pattern=r"^[a-z]{2,3}$", description="ISO 639 code")]
@@ -38,6 +39,20 @@ Selection = Annotated[
 Probability = Annotated[float, Field(ge=0, lt=1)]
 Positive = Annotated[int, Field(ge=1)]
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
+
+
+def _different(values: list[Any]) -> list[Any]:
+    """A list as it is, if no value is in it twice."""
+    if twice := [value for i, value in enumerate(values) if value in values[:i]]:
+        raise ValueError(f"expected different values, got '{twice[0]}' twice")
+    return values
+
+
+Different = AfterValidator(_different)
+Seeds = Annotated[list[Seed], Field(min_length=1), Different]
+Names = Annotated[list[Name], Field(min_length=1), Different]
+
+
 #: The keys of a training that end it: they are no part of what it is, so it can go on when they change.
 ENDS = ("epochs", "updates", "patience")
 Network = Literal["resnet50", "efficientnet-lite0"]
@@ -445,7 +460,7 @@ class System(Strict):
     )
     model: Model = Transformer()
     training: Training
-    seeds: list[Seed] | None = Field(None, min_length=1, description="when not given, config.yaml's seeds")
+    seeds: Seeds | None = Field(None, description="when not given, config.yaml's seeds")
 
     @property
     def source(self) -> str:
@@ -480,13 +495,18 @@ class _Shown(Strict):
     """What a table says of itself, whichever way its systems are given."""
 
     caption: str
-    tests: list[Name] = Field(min_length=1, description="test sets; rows use the first unless they name another")
+    tests: Names = Field(description="test sets; rows use the first unless they name another")
     rows: list[Row] = Field(min_length=1)
-    figures: list[Figure] = ["loss", "accuracy", "bleu", "learning-rate"]
+    figures: Annotated[list[Figure], Different] = ["loss", "accuracy", "bleu", "learning-rate"]
     samples: int = Field(10, ge=0, description="sample translations shown")
-    metrics: list[Metric] = Field(
+    metrics: Annotated[list[Metric], Different] = Field(
         ["bleu", "ter", "chrf"], min_length=1, description="shown, in this order; then those that are published"
     )
+
+
+def _one_of(word: str, allowed: Iterable[str]) -> str:
+    names = list(allowed)
+    return f"'{word}'; expected one of {', '.join(names)}{nearest(word, names)}"
 
 
 class TableFile(_Shown):
@@ -546,9 +566,7 @@ class Table(_Shown):
     def _rows_name_systems(self) -> Self:
         for row in self.rows:
             if row.system is not None and row.system not in self.systems:
-                raise ValueError(
-                    f"row '{row.label}' names system '{row.system}'; expected one of {', '.join(self.systems)}"
-                )
+                raise ValueError(f"row '{row.label}' names system {_one_of(row.system, self.systems)}")
             if row.system and (why := never_kept(row.at, self.systems[row.system].training)):
                 raise ValueError(f"row '{row.label}' asks for '{row.at}', which is not kept: {why}")
             if row.system and row.decoding.replace_unknown and self.systems[row.system].subwords.kind != "words":
@@ -556,7 +574,18 @@ class Table(_Shown):
             if row.system and row.decoding.images and self.systems[row.system].model.kind != "multimodal":
                 raise ValueError(f"row '{row.label}': decoding.images needs model.kind: multimodal")
             if row.test is not None and row.test not in self.tests:
-                raise ValueError(f"row '{row.label}' names test '{row.test}'; expected one of {', '.join(self.tests)}")
+                raise ValueError(f"row '{row.label}' names test {_one_of(row.test, self.tests)}")
+            if row.system is None and row.published is None:
+                raise ValueError(f"row '{row.label}' has neither a system nor a published figure; give one of them")
+        if twice := [row.label for i, row in enumerate(self.rows) if row in self.rows[:i]]:
+            raise ValueError(f"row '{twice[0]}' is there twice; delete one")
+        return self
+
+    @model_validator(mode="after")
+    def _tests_are_used(self) -> Self:
+        used = {self.test_of(row) for row in self.rows}
+        if unused := [test for test in self.tests if test not in used]:
+            raise ValueError(f"tests: {', '.join(unused)}: no row is scored on it; leave it out")
         return self
 
 
@@ -571,13 +600,23 @@ def never_kept(at: str, training: Training) -> str | None:
         few = number > training.keep_best and not all_kept
         return f"training.keep_best is {training.keep_best}; raise it to {number}" if few else None
     if kind == "average":
-        few = training.keep_last is not None and number > training.keep_last
-        return f"training.keep_last is {training.keep_last}; raise it to {number}" if few else None
+        if training.keep_last is not None and number > training.keep_last:
+            return f"training.keep_last is {training.keep_last}; raise it to {number}"
+        return _too_few(number, training)
     return _never_saved(number, f"{kind}s", training) or _deleted_again(number, f"{kind}s", training)
 
 
 def _ends(training: Training, unit: str) -> int | None:
     return training.epochs if unit == "epochs" else training.updates
+
+
+def _too_few(number: int, training: Training) -> str | None:
+    """Why so many checkpoints are never saved."""
+    every, unit = amount(training.checkpoint_every)
+    end = _ends(training, unit)
+    if end is None or number <= math.ceil(end / every):
+        return None
+    return f"{end} {unit} with training.checkpoint_every: {training.checkpoint_every} leave {math.ceil(end / every)}"
 
 
 def _never_saved(number: int, unit: str, training: Training) -> str | None:
@@ -657,8 +696,8 @@ class Shards(Strict):
 class Workflow(Strict):
     """config.yaml: what to build, and on what."""
 
-    tables: list[Name] = Field(min_length=1)
-    seeds: list[Seed] = Field([1], min_length=1)
+    tables: Names
+    seeds: Seeds = [1]
     device: Literal["auto", "cpu", "cuda"] = "auto"
     processes: Positive = Field(1, description="of each training; on GPUs each takes one (docs/several-processes.md)")
     shards: Shards = Field(Shards(), description="jobs that share out one file (docs/large-corpora.md)")

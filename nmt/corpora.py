@@ -1,6 +1,5 @@
 """Corpora by name: declared in corpora.yaml, built in (scenes, copy), or the user's own files (custom)."""
 
-import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from nmt.config import CustomCorpus, Name, Strict, System
 from nmt.errors import ConfigError, DataError
 from nmt.files import atomic_directory, count_lines, sha256, write_json
 from nmt.sources import Slice, Source, Text, key
-from nmt.strict import parse
+from nmt.strict import nearest, parse
 
 _BUILT_IN: dict[str, dict[str, Sequence[str]]] = {
     "scenes": dict.fromkeys(("train", "valid", "test", "test_ambiguous"), ("en", "de", "fr")),
@@ -255,9 +254,17 @@ def _pair(name: str, languages: str, sides: Mapping[str, Sequence[str]]) -> list
 
 
 def _unknown(what: str, word: str, allowed: Sequence[str], more: str = "") -> ConfigError:
-    close = difflib.get_close_matches(word, allowed, 1, 0.5)
-    near = f"; did you mean '{close[0]}'?" if close else ""
+    near = nearest(word, list(allowed))
     return ConfigError(f"unknown {what}: '{word}'{near}; expected one of {', '.join(allowed)}{more}")
+
+
+def own_parts(name: str, custom: CustomCorpus, languages: str) -> dict[str, _Part]:
+    """The splits of a user's own corpus that have both languages; raises ConfigError where a file is missing."""
+    splits = _custom_files(custom).items()
+    return {
+        split: _custom_part(name, custom, split, languages)
+        for split, files in splits if set(languages.split("-")) <= set(files)
+    }  # fmt: skip
 
 
 def _custom_part(name: str, custom: CustomCorpus, split: str, languages: str) -> _Part:

@@ -214,6 +214,11 @@ class Parallel:
         meta = read_json(encoded / "meta.json")
         ids = SpecialIds(**meta["ids"])
         self.source, self.target = (Side(encoded / f"{split}.{side}", ids) for side in SIDES)
+        if len(self.source.lengths) != len(self.target.lengths):
+            raise DataError(
+                f"{encoded}: expected as many {split} sentences in both languages, got {len(self.source.lengths)} and "
+                f"{len(self.target.lengths)}; run `nmt encode` again"
+            )
         lengths = np.maximum(self.source.lengths, self.target.lengths)
         self.kept: Indices = np.flatnonzero(lengths <= longest) if longest else np.arange(len(lengths))
         self.too_long = len(lengths) - len(self.kept)

@@ -77,7 +77,13 @@ def read_json(path: Path) -> Any:
 
 @contextmanager
 def atomic_path(path: Path) -> Iterator[Path]:
-    """Give a temporary path beside ``path``; it takes the final name, flushed to disk, only if the block succeeds."""
+    """Give a temporary path beside ``path``; it takes the final name, flushed to disk, only if the block succeeds.
+
+    Raises:
+        DataError: there is a folder of this name.
+    """
+    if path.is_dir():
+        raise DataError(f"{path}: expected a file to write, got a folder; name a file in it")
     with _part(path, _new_file) as part:
         yield part
         part.chmod(0o644)

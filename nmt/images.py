@@ -94,10 +94,14 @@ def of_split(
         total: see `Images`.
 
     Raises:
-        ConfigError: the model looks at pictures and there are none.
+        ConfigError: the model looks at pictures and there are none, or looks at none and there are.
         DataError: see `Images`.
     """
-    if not isinstance(config, Multimodal) or (shown := shown or config.images) == "blank":
+    if not isinstance(config, Multimodal):
+        if shown or features:
+            raise ConfigError(f"{'--images' if features else 'images'}: expected a multimodal model, got {config.kind}")
+        return none
+    if (shown := shown or config.images) == "blank":
         return none
     if features is None:
         raise ConfigError("--images: expected image features for a multimodal model, got none; see docs/images.md")

@@ -1,9 +1,10 @@
 """What a workflow makes: the checked settings and tables, and which part of them each file is made with."""
 
-import difflib
 import json
 import shlex
-from collections.abc import Iterable, Mapping
+import sys
+from collections.abc import Callable, Container, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -25,15 +26,57 @@ from nmt.config import (
     load_table,
     never_kept,
 )
-from nmt.corpora import TRAIN_SAMPLE, TRAINING, declared, holding, test_sets
+from nmt.corpora import TRAIN_SAMPLE, TRAINING, declared, holding, own_parts, test_sets
 from nmt.errors import ConfigError
 from nmt.files import read_json
 from nmt.layout import Layout, decoding_slug
-from nmt.strict import read_config, validate
+from nmt.strict import load_yaml, nearest, parse, read_config, validate
 
 TABLES = Path("workflow/tables")
 DRAWN = {"scenes"}
 """The corpora whose pictures are drawn."""
+
+
+def or_exit(make: Callable[..., Any], *arguments: Any) -> Any:
+    """The result, or an end with the message alone: Snakemake would show an exception with places in its files."""
+    try:
+        return make(*arguments)
+    except ConfigError as error:
+        sys.exit(f"snakemake: {error}")
+
+
+def check_readable(where: str) -> None:
+    """Refuse a file of settings that is no YAML, before Snakemake does in words of its own; raises ConfigError."""
+    if Path(where).exists() and not isinstance(load_yaml(read_config(Path(where)), where), dict):
+        raise ConfigError(
+            f"{where}: expected keys and their values, got none; the project's own file explains each key"
+        )
+
+
+def _checked(settings: Mapping[str, Any], where: str) -> Workflow:
+    """The settings, validated; what the command line laid over a file that is right is not blamed on the file."""
+    text = read_config(Path(where))
+    try:
+        return validate(Workflow, settings, text, where)
+    except ConfigError:
+        with suppress(ConfigError):
+            parse(Workflow, text, where)
+            text, where = "", "--config"
+        return validate(Workflow, settings, text, where)
+
+
+def _tables(names: Iterable[str], asked: Container[str]) -> dict[str, Table]:
+    """Every table; one that nobody asked for is left out, with a warning, where it cannot be read."""
+    found = {}
+    for name in names:
+        try:
+            check_name(name, str(table_path(name)))
+            found[name] = load_table(table_path(name))
+        except ConfigError as error:
+            if name in asked:
+                raise
+            print(f"snakemake: warning: {error}; this table is left out", file=sys.stderr)
+    return found
 
 
 @dataclass(frozen=True)
@@ -55,16 +98,16 @@ class Plan:
         Raises:
             ConfigError: as `nmt.strict.validate` and `load_table` do, or no table has a target's name.
         """
-        checked = validate(Workflow, settings, read_config(Path(where)), where)
+        checked = _checked(settings, where)
         names = sorted({path.stem for path in TABLES.glob("*.yaml")} | set(checked.tables))
         for target in targets:
             if target.startswith("table_"):
                 _choose("no target", target, {f"table_{name}": None for name in names})
-        for name in names:
-            check_name(name, str(table_path(name)))
-        tables = {name: load_table(table_path(name)) for name in names}
-        for name in {*checked.tables, *(target.removeprefix("table_") for target in targets)} & set(tables):
+        asked = {*checked.tables, *(target.removeprefix("table_") for target in targets)}
+        tables = _tables(names, asked)
+        for name in asked & set(tables):
             check_tests(name, tables[name], checked)
+            check_own_files(tables[name], checked)
             check_back_translations(name, tables)
             check_images(name, tables[name], checked)
             check_vectors(name, tables, checked)
@@ -314,12 +357,22 @@ def check_tests(name: str, table: Table, settings: Workflow) -> None:
     for row in table.rows:
         if row.system is not None:
             system, test = table.systems[row.system], table.test_of(row)
-            there = test_sets(system.corpus, system.languages, settings.corpora.get(system.corpus))
+            try:
+                there = test_sets(system.corpus, system.languages, settings.corpora.get(system.corpus))
+            except ConfigError as error:
+                raise ConfigError(f"{table_path(name)}: systems.{row.system}: {error}") from None
             there += ["valid", TRAIN_SAMPLE]
             what = f"{table_path(name)}: row '{row.label}': {system.corpus} {system.languages} has no test set"
             _choose(what, test, dict.fromkeys(there))
             if "meteor" in table.also:
                 _check_meteor(f"{table_path(name)}: metrics", system.target)
+
+
+def check_own_files(table: Table, settings: Workflow) -> None:
+    """Refuse a user's own text that is not where the settings say, before anything is made."""
+    for system in table.systems.values():
+        if custom := settings.corpora.get(system.corpus):
+            own_parts(system.corpus, custom, system.languages)
 
 
 def check_back_translations(name: str, tables: Mapping[str, Table]) -> None:
@@ -473,6 +526,5 @@ def _choose(what: str, name: str, known: Mapping[str, Any]) -> Any:
     """The value of a name, or a ConfigError with the nearest one."""
     if name in known:
         return known[name]
-    close = difflib.get_close_matches(name, known, 1, 0.5)
-    hint = f"did you mean '{close[0]}'? " if close else ""
-    raise ConfigError(f"{what} '{name}'; {hint}expected one of: {', '.join(known) or 'nothing, for there is none'}")
+    there = ", ".join(known) or "nothing, for there is none"
+    raise ConfigError(f"{what} '{name}'{nearest(name, list(known))}; expected one of: {there}")

@@ -46,10 +46,11 @@ def read_config(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{path}: expected UTF-8, got a bad byte at offset {error.start}; save it as UTF-8") from None
+        line = error.object[: error.start].count(b"\n") + 1
+        raise ConfigError(f"{path}, line {line}: expected UTF-8, got other bytes; save it as UTF-8") from None
     except OSError:
         here = sorted(p.stem for p in path.parent.glob("*.yaml")) if path.parent.is_dir() else []
-        near = _nearest(path.stem, here)
+        near = nearest(path.stem, here)
         raise ConfigError(f"{path}: no such file; here are: {', '.join(here) or 'none'}{near}") from None
 
 
@@ -72,6 +73,10 @@ class _UniqueKeys(yaml.SafeLoader):
         for key, _ in node.value:
             if not isinstance(key, yaml.ScalarNode):
                 raise yaml.constructor.ConstructorError(None, None, "a key that is no single word", key.start_mark)
+            if key.tag == "tag:yaml.org,2002:bool":  # no, Norwegian
+                raise yaml.constructor.ConstructorError(
+                    None, None, f'{key.value}, which YAML takes for true or false; write "{key.value}"', key.start_mark
+                )
             if key.value in seen and key.value != "<<":
                 raise yaml.constructor.ConstructorError(None, None, f"key '{key.value}' twice", key.start_mark)
             seen.add(key.value)
@@ -86,29 +91,32 @@ def _explain(model: type[BaseModel], problem: Any, text: str, where: str) -> str
     place = f"{where}, line {line}: {'.'.join(map(str, path)) or 'the file'}"
     if problem["type"] == "extra_forbidden":
         allowed = list(_fields_at(model, tagged[:-1]))
-        near = _nearest(str(path[-1]), allowed)
+        near = nearest(str(path[-1]), allowed)
         return f"{place}: unknown key{near}; allowed here: {', '.join(allowed)}"
     if problem["type"] == "missing":
         return f"{place}: required key is missing; add it"
     got = f"got {json.dumps(problem['input'], default=str, ensure_ascii=False)[:200]}"
     if problem["type"] == "literal_error":
         allowed = problem["ctx"]["expected"].replace("'", "")
-        near = _nearest(str(problem["input"]), allowed.replace(" or ", ", ").split(", "))
+        near = nearest(str(problem["input"]), allowed.replace(" or ", ", ").split(", "))
         return f"{place}: expected {allowed}, {got}{near}"
     if problem["type"] == "union_tag_invalid":
         allowed = [tag.strip("<>' ") for tag in problem["ctx"]["expected_tags"].split(",")]
         got = problem["ctx"]["tag"].strip("<>")
         expected = " or ".join(", ".join(allowed).rsplit(", ", 1))
-        return f"{place}: kind: expected {expected}, got '{got}'{_nearest(got, allowed)}"
+        return f"{place}: kind: expected {expected}, got '{got}'{nearest(got, allowed)}"
     if problem["type"] == "string_pattern_mismatch":
         described = _description_at(model, tagged)
         return f"{place}: expected {described or problem['ctx']['pattern']}, {got}"
+    if problem["type"] == "string_type" and (described := _description_at(model, tagged)):
+        return f"{place}: expected {described}, {got}"
     if problem["type"] == "value_error":
         return f"{place}: {problem['ctx']['error']}"
     return f"{place}: {problem['msg'][0].lower()}{problem['msg'][1:]}, {got}"
 
 
-def _nearest(word: str, allowed: list[str]) -> str:
+def nearest(word: str, allowed: list[str]) -> str:
+    """``; did you mean 'WORD'?`` of the allowed word that is most like this one, or nothing."""
     close = difflib.get_close_matches(word, allowed, 1, 0.5)
     return f"; did you mean '{close[0]}'?" if close else ""
 

@@ -206,7 +206,9 @@ class Trainer:
         self.model = build(config.model, sizes[0], sizes[1], meta["ids"]["pad"]).to(device)
         start.fill(self.model)
         self.optimizer = optim.make(self.model, self.config.optimizer)
-        pictures = partial(of_split, config.model, None, images) if isinstance(config.model, Multimodal) else None
+        pictures = (
+            partial(of_split, config.model, None, images) if isinstance(config.model, Multimodal) or images else None
+        )
         self.data = Parallel(encoded, "train", self.model.longest, pictures)
         sample = self.data.spread(self.config.train_bleu) if self.config.train_bleu else None
         self.validation = Validation(encoded, device, self.model.longest, sample, pictures, processes)

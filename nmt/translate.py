@@ -69,6 +69,19 @@ def fitting(folder: Path) -> Iterator[None]:
         ) from None
 
 
+def _whole_weights(folder: Path) -> dict[str, torch.Tensor]:
+    """The weights of a model directory; raises DataError where their bits are not those that were written."""
+    weights, made = folder / "weights.safetensors", folder / "provenance.json"
+    found = read_tensors(weights)
+    expected = read_json(made).get("weights_sha256") if made.is_file() else None
+    if expected and (got := sha256(weights)) != expected:
+        raise DataError(
+            f"{weights}: expected the checksum in provenance.json, {expected[:12]}…, got {got[:12]}…; the file is "
+            "damaged, make it again with `nmt average`"
+        )
+    return found
+
+
 class Translator:
     """A trained model, ready to translate."""
 
@@ -81,7 +94,7 @@ class Translator:
         settings: Model = TypeAdapter(Model).validate_python(config["model"])
         vocabulary = config["vocabulary"]
         model = build(settings, vocabulary["source"], vocabulary["target"], self.source.ids.pad)
-        load_weights(model, read_tensors(folder / "weights.safetensors"), folder)
+        load_weights(model, _whole_weights(folder), folder)
         self.model, self.device = model.to(device).eval(), device
 
     @classmethod

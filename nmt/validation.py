@@ -10,6 +10,7 @@ import torch
 from nmt.config import Decoding
 from nmt.data import Parallel
 from nmt.distributed import ALONE, Processes
+from nmt.errors import DataError
 from nmt.files import read_lines
 from nmt.images import OfSplit
 from nmt.models.base import TranslationModel
@@ -37,6 +38,10 @@ class Validation:
         self._pairs = Parallel(encoded, "valid", longest, pictures)
         self._vocabulary = Vocabulary(encoded / "target.model")
         lines = list(read_lines(encoded / "valid.references.txt"))
+        if len(lines) != (count := len(self._pairs.source.lengths)):
+            raise DataError(
+                f"{encoded}/valid.references.txt: expected {count} lines, got {len(lines)}; run `nmt encode` again"
+            )
         self._references = [lines[i] for i in self._pairs.kept]
         self._train = sample  # of the training set
 

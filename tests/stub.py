@@ -32,6 +32,7 @@ def main(stage: str, *rest: str) -> None:
         "report": lambda: [
             *(tables / "tables" / f"{name}.{kind}" for kind in ("md", "csv", "json", "html")),
             tables / "figures" / name / "loss.png",
+            tables / "records" / name / "training.json",
         ],
     }
     for path in written[stage]():

@@ -27,6 +27,9 @@ def test_translate_from_standard_input_and_files(model: Path, tmp_path: Path) ->
         (["train", "{tmp}", "{tmp}/run", "--config", "{training: {batsh: 3}}"], "unknown key; did you mean 'batch'"),
         (["train", "{tmp}", "{tmp}/run", "--config", "{training: {epochs: 1}}"], "meta.json: no such file"),
         (["translate", "{tmp}/nothing"], "nothing: no such model directory"),
+        (["translate", "{tmp}", "--length-penalty", "nan"], "--length-penalty: expected a finite number, got nan"),
+        (["page", "{tmp}", "{tmp}/latin1"], "latin1: expected a file to write, got a folder"),
+        (["overview", "{tmp}", "{tmp}/latin1/train.de"], "tables/none.json: expected a table as"),
         (["average", "{tmp}", "{tmp}/m", "--at", "epoch x", "--encoded", "{tmp}"], "expected last, best, epoch N"),
         (["subwords", "{tmp}", "{tmp}/s", "--languages", "en-de"], "train.en"),
         (["encode", "{tmp}/latin1", "{tmp}/s", "{tmp}/e", "--languages", "en-de"], "No such file"),
@@ -39,9 +42,11 @@ def test_faults_are_one_message(tmp_path: Path, arguments: list[str], message: s
     (raw / "train.en").write_bytes(b"fine\ncaf\xe9\n")
     (raw / "train.de").write_bytes(b"gut\nkaffee\n")
     write_json(raw / "corpus.json", {"corpus": "c", "languages": "en-de", "splits": {"train": {}}, "synthetic": False})
+    (tmp_path / "tables").mkdir()
+    write_json(tmp_path / "tables" / "none.json", {})
     code, output = run(*(a.replace("{tmp}", str(tmp_path)) for a in arguments))
     assert code == 1 and message in output and "Traceback" not in output
-    assert output.startswith("nmt: ") and {p.name for p in tmp_path.iterdir()} <= {"latin1", "run"}
+    assert output.startswith("nmt: ") and {p.name for p in tmp_path.iterdir()} <= {"latin1", "run", "tables"}
 
 
 def test_a_package_that_is_not_installed_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

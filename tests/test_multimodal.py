@@ -272,6 +272,7 @@ def test_attention_is_laid_over_the_picture(trained: Path, tmp_path: Path, head:
     vocabulary = config["vocabulary"]
     fresh = build(Multimodal.model_validate(config["model"]), vocabulary["source"], vocabulary["target"], 0)
     write_tensors(weights_of(fresh), folder / "weights.safetensors")
+    write_json(folder / "provenance.json", {})
     Image.new("RGB", (300, 200), (200, 30, 30)).save(tmp_path / "red.png")
     options = ["--image", tmp_path / "red.png", "--out", tmp_path / "out", "--head", head, "--device", "cpu"]
     code, output = run("attention", folder, "x 1", *options)

@@ -1,6 +1,7 @@
 import json
 import math
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -190,6 +191,15 @@ def test_a_system_compared_with_itself(folders: list[Path]) -> None:
     assert list(found["tokenised"]) == ["bleu"]
     assert found["tokenised"]["bleu"]["difference"] == 0
     assert found["tokenised"]["bleu"]["p_value"] == 1
+
+
+def test_translations_that_are_not_as_many_are_refused(folders: list[Path], tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(folders[1], other)
+    lines = (other / "hypotheses.detok").read_text().splitlines()
+    (other / "hypotheses.detok").write_text("".join(f"{line}\n" for line in lines[:-1]))
+    with pytest.raises(DataError, match=rf"misaligned files: .*hypotheses\.detok has {len(lines) - 1}"):
+        compare(folders[0], other)
 
 
 def test_recipes_that_clean_references_differently(folders: list[Path], tmp_path: Path) -> None:

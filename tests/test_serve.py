@@ -557,6 +557,12 @@ def _wrong_type(model: Path) -> None:
     write_json(model / "cleaning.json", ["en", "de"])
 
 
+def _flipped(model: Path) -> None:
+    held = bytearray((model / "weights.safetensors").read_bytes())
+    held[-100] ^= 1
+    (model / "weights.safetensors").write_bytes(held)
+
+
 def _not_json(model: Path) -> None:
     (model / "config.json").write_text("{")
 
@@ -571,6 +577,7 @@ def _wrong_setting(model: Path) -> None:
     [
         (shutil.rmtree, "no such model directory"),
         (_cut, "weights.safetensors: expected safetensors"),
+        (_flipped, "weights.safetensors: expected the checksum in provenance.json"),
         (_no_vocabulary, "source.model: expected a sentencepiece model"),
         (_no_key, "expected a model directory, got one whose files do not fit"),
         (_wrong_type, "expected a model directory, got one whose files do not fit"),

@@ -230,7 +230,7 @@ def test_users_files_are_watched(project: Project) -> None:
 
 
 WRONG = {
-    "key": (["--config", "limt=3"], "config.yaml, line 1: limt: unknown key; did you mean 'limit'?"),
+    "key": (["--config", "limt=3"], "--config, line 1: limt: unknown key; did you mean 'limit'?"),
     "value": (["--config", "device=gpu"], 'device: expected auto, cpu or cuda, got "gpu"'),
     "table": (["--config", "tables=[onee]"], "workflow/tables/onee.yaml: no such file"),
     "target": (["table_onee"], "no target 'table_onee'; did you mean 'table_one'?"),
@@ -239,6 +239,44 @@ WRONG = {
         "workflow/tables/one.yaml: no system 'smal'; did you mean 'small'?",
     ),
 }
+
+
+FILES = {
+    "not YAML": ("config.yaml", "tables: [\n", "config.yaml, line 2: expected YAML"),
+    "other bytes": ("config.yaml", "tables: [one]\n# caf\xe9\n", "config.yaml, line 2: expected UTF-8"),
+    "nothing": ("config.yaml", "", "config.yaml: expected keys and their values, got none"),
+    "key": ("config.yaml", "tables: [one]\nlimt: 3\n", "config.yaml, line 2: limt: unknown key"),
+    "own text": (
+        "config.yaml",
+        "tables: [one]\ncorpora: {scenes2: {train: &a {en: a, de: b}, valid: *a, tests: {test: *a}}}\n",
+        "corpora.scenes2.train.en: a: no such file",
+    ),
+    "corpus": ("workflow/tables/one.yaml", None, "workflow/tables/one.yaml: systems.small: unknown corpus: 'scenes2'"),
+}
+
+
+@pytest.mark.parametrize("case", FILES)
+def test_wrong_files_are_said_once_and_alone(project: Project, case: str) -> None:
+    name, text, message = FILES[case]
+    if case in ("own text", "corpus"):
+        table = copy.deepcopy(TABLE)
+        for system in table["systems"].values():
+            system["corpus"] = "scenes2"
+        project.write("workflow/tables/one.yaml", table)
+    if text is not None:
+        (project.folder / name).write_bytes(text.encode("latin-1"))
+    done = project.snakemake("--dry-run")
+    assert done.returncode == 1
+    assert done.stdout.count(message) == 1
+    assert "Traceback" not in done.stdout
+
+
+def test_a_wrong_table_that_nobody_asked_for_is_left_out(project: Project) -> None:
+    project.write("workflow/tables/draft.yaml", {"x": 1})
+    done = project.snakemake("--dry-run")
+    assert done.returncode == 0 and "draft.yaml, line 1: x: unknown key" in done.stdout
+    asked = project.snakemake("--dry-run", "table_draft")
+    assert asked.returncode == 1 and "draft.yaml, line 1: x: unknown key" in asked.stdout
 
 
 @pytest.mark.parametrize("case", WRONG)

@@ -47,9 +47,13 @@ def compared(results: Path) -> list[Json]:
     """The rows of all tables that are trained here and have a published BLEU, on the first test set of their table.
 
     Raises:
-        DataError: the folder has no table.
+        DataError: the folder has no table, or one that is none.
     """
-    tables = [read_json(file) for file in sorted((results / "tables").glob("*.json"))]
+    files = sorted((results / "tables").glob("*.json"))
+    tables = [read_json(file) for file in files]
+    for file, data in zip(files, tables, strict=True):
+        if not isinstance(data, dict) or not {"name", "limit", "rows", "tests"} <= data.keys():
+            raise DataError(f"{file}: expected a table as `nmt report` writes it, got something else; delete it")
     if not tables:
         raise DataError(f"{results}: expected tables/*.json, got none; build a table first: make run")
     return [

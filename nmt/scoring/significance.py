@@ -7,6 +7,7 @@ from typing import Any
 from sacrebleu.metrics.base import Metric
 from sacrebleu.significance import PairedTest, Result
 
+from nmt.corpora import misaligned
 from nmt.errors import DataError
 from nmt.files import read_json, read_lines
 from nmt.scoring.score import ENDINGS, case_tells, fix_seed, metrics
@@ -64,6 +65,9 @@ def _test(a: Path, b: Path, known: dict[str, Metric], ending: str, names: Sequen
         (str(number), _lines(folder / f"hypotheses.{ending}")) for number, folder in enumerate((a, b))
     ]
     references = [_lines(a / f"references.{ending}")]
+    counts = {folder / f"hypotheses.{ending}": len(lines) for folder, (_, lines) in zip((a, b), systems, strict=True)}
+    if {*counts.values()} != {len(references[0])}:
+        raise misaligned(counts | {a / f"references.{ending}": len(references[0])})
     signatures, found = PairedTest(systems, chosen, references, test_type="bs", n_samples=SAMPLES)()
     results: dict[str, Any] = {}
     # sacrebleu renames metrics (chrF2) but keeps their order.

@@ -3,8 +3,8 @@
 
 rule back_translate:
     input:
-        model=lambda w: or_say(PLAN.back_translation, w.recipe)["model"],
-        text=lambda w: or_say(PLAN.back_translation, w.recipe)["text"],
+        model=lambda w: or_exit(PLAN.back_translation, w.recipe)["model"],
+        text=lambda w: or_exit(PLAN.back_translation, w.recipe)["text"],
     output:
         translations="<results>/back-translated/{recipe}/translations.txt",
         decoding="<results>/back-translated/{recipe}/decoding.json",

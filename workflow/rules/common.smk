@@ -6,24 +6,15 @@ import sys
 from pathlib import Path
 
 from nmt.config import NETWORKS
-from nmt.errors import ConfigError
 from nmt.gpus import available
-from nmt.plan import Plan, dump, experiment, table_path
+from nmt.plan import Plan, dump, experiment, or_exit, table_path
 
 # Tables asked for on the command line; Snakemake gives its targets only after all rules are read.
 TARGETS = [argument for argument in sys.argv[1:] if argument.startswith("table_")]
 CONFIG_FILE = str(workflow.configfiles[-1]) if workflow.configfiles else "config.yaml"
 
 
-def or_say(make, *arguments):
-    """The result, or an end with the message alone: an exception would be shown with places in this file."""
-    try:
-        return make(*arguments)
-    except ConfigError as error:
-        sys.exit(f"snakemake: {error}")
-
-
-PLAN = or_say(Plan.load, config, os.path.relpath(CONFIG_FILE), TARGETS)
+PLAN = or_exit(Plan.load, config, os.path.relpath(CONFIG_FILE), TARGETS)
 LAYOUT = PLAN.layout
 # On a cluster a profile says how many (set-threads); what is not said there is one, for who submits and for the job.
 CORES = 1 if workflow.remote_exec else workflow.resource_settings.cores or 1
@@ -105,12 +96,12 @@ def sharded(marker):
 
 def system_of(wildcards):
     """The system that a path below runs/ belongs to."""
-    return or_say(PLAN.system, wildcards.table, wildcards.system)
+    return or_exit(PLAN.system, wildcards.table, wildcards.system)
 
 
 def tested(wildcards):
     """The same, with the corpus that holds the test set: its text may be another corpus's."""
-    return or_say(PLAN.tested, wildcards.table, wildcards.system, wildcards.test)
+    return or_exit(PLAN.tested, wildcards.table, wildcards.system, wildcards.test)
 
 
 def texts_of(wildcards):

@@ -19,7 +19,7 @@ rule draw:
 
 rule lsa:
     input:
-        descriptions=lambda w: or_say(PLAN.described, w.corpus)[1],
+        descriptions=lambda w: or_exit(PLAN.described, w.corpus)[1],
     output:
         analysis="<results>/features/{corpus}/descriptions/lsa.npz",
     log:
@@ -33,8 +33,8 @@ rule lsa:
 rule pseudo_regions:
     input:
         analysis="<results>/features/{corpus}/descriptions/lsa.npz",
-        sentences=lambda w: or_say(PLAN.described, w.corpus)[0],
-        descriptions=lambda w: or_say(PLAN.described, w.corpus)[1],
+        sentences=lambda w: or_exit(PLAN.described, w.corpus)[0],
+        descriptions=lambda w: or_exit(PLAN.described, w.corpus)[1],
     output:
         array="<results>/features/{corpus}/descriptions/{split}.npy",
         making="<results>/features/{corpus}/descriptions/{split}.json",
@@ -50,7 +50,7 @@ rule pseudo_regions:
 # What is done already of an interrupted array lies beside it, undeclared, as Snakemake would delete it.
 rule features:
     input:
-        pictures=lambda w: or_say(PLAN.pictures, w.corpus, w.split)["made"],
+        pictures=lambda w: or_exit(PLAN.pictures, w.corpus, w.split)["made"],
     output:
         array="<results>/features/{corpus}/{backbone}/{split}.npy",
         making="<results>/features/{corpus}/{backbone}/{split}.json",

@@ -8,7 +8,7 @@ TABLE_FILES = [f"--tables={table_path(name)}" for name in PLAN.tables]
 
 
 onstart:
-    or_say(PLAN.check_tools, TARGETS)
+    or_exit(PLAN.check_tools, TARGETS)
     later = "--later" if workflow.non_local_exec else ""
     shell(f"nmt track prepare --config {{PREPARED:q}} {{TABLE_FILES}} --out {{TRACKING}} {later}")
 

@@ -6,7 +6,7 @@ rule train:
     input:
         encoded=lambda w: LAYOUT.encoded(system_of(w)),
         features=lambda w: PLAN.features(system_of(w), ["train", "valid"]),
-        vectors=lambda w: list(or_say(PLAN.vectors, system_of(w)).values()),
+        vectors=lambda w: list(or_exit(PLAN.vectors, system_of(w)).values()),
     output:
         training="<results>/runs/{table}/{system}/seed{seed}/training.json",
         curves="<results>/runs/{table}/{system}/seed{seed}/log.jsonl",
