@@ -492,7 +492,7 @@ def track_publish(
 
 @main.command()
 @click.argument("table", type=PATH)
-@config_option
+@click.option("--config", "settings", default="config.yaml", show_default=True, help="YAML or JSON, or a file of it.")
 def report(table: Path, settings: str) -> None:
     """Write TABLE (a table file) as Markdown, CSV, HTML and JSON, with its figures."""
     from nmt.layout import Layout

@@ -2,11 +2,13 @@
 
 import difflib
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, cast, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, Tag, ValidationError
+from pydantic.fields import FieldInfo
 
 from nmt.errors import ConfigError
 
@@ -110,6 +112,8 @@ def _explain(model: type[BaseModel], problem: Any, text: str, where: str) -> str
         return f"{place}: expected {described or problem['ctx']['pattern']}, {got}"
     if problem["type"] == "string_type" and (described := _description_at(model, tagged)):
         return f"{place}: expected {described}, {got}"
+    if problem["type"] in ("model_type", "model_attributes_type", "dict_type"):
+        return f"{place}: expected keys and their values, {got}"
     if problem["type"] == "value_error":
         return f"{place}: {problem['ctx']['error']}"
     return f"{place}: {problem['msg'][0].lower()}{problem['msg'][1:]}, {got}"
@@ -154,11 +158,17 @@ def _description_at(model: type[BaseModel], path: list[Any]) -> str | None:
     field = _fields_at(model, path[:-1]).get(parts[-1]) if parts else None
     if field is None:
         return "letters, digits, _ . -"
-    for metadata in (field, *field.metadata):
-        if getattr(metadata, "description", None) and getattr(metadata, "pattern", None):
-            return str(metadata.description)
+    if described := [info.description for info in _inside(field.annotation) if info.description]:
+        return described[0]
     example = {"batch": "a number and sentences or tokens, e.g. 64 sentences"}
     return example.get(parts[-1]) or cast("str | None", field.description)
+
+
+def _inside(kind: Any) -> Iterator[FieldInfo]:
+    """What the types within a type, those of a list or of an optional value, say of themselves."""
+    for part in get_args(kind):
+        yield from (info for info in getattr(part, "__metadata__", ()) if isinstance(info, FieldInfo))
+        yield from _inside(part)
 
 
 def _line_of(path: list[Any], text: str) -> int:

@@ -135,6 +135,14 @@ def test_checkpoints_that_no_training_keeps(at: str, training: dict[str, Any], w
         ("at: epoch 3}", "at: epoch 3}\n  - {label: One, system: one, at: epoch 3}", r"row 'One' is there twice"),
         ("system: one", "system: oen", r"expected one of one, two; did you mean 'one'\?"),
         ("batch: 64 sentences", "batch: 64", r"line 12: .*batch: expected .*64 sentences"),
+        ("system: one", "system: a b", r"line 14: rows\.0\.system: expected letters, digits, _ \. -, got \"a b\""),
+        ("tests: [test_2016_flickr]", "tests: [a b]", r"line 2: tests\.0: expected letters, digits, _ \. -"),
+        ("rows:\n", "rows: 3\nnothing:\n", r"rows: .*got 3"),
+        (
+            "    training: {epochs: 3}",
+            "    training: 3",
+            r"line 9: systems\.one\.training: expected keys and their values",
+        ),
         ("caption: A table", "no: A table", r"line 1: expected YAML, got no, which YAML takes for true or false"),
         ("caption: A table", "caption: {{ A }}", r"line 1: expected YAML, got a key that is no single word"),
         ("at: epoch 3", "at: epoch3", r"line 14: rows\.0\.at: expected last \| best \| epoch 16 .* got \"epoch3\""),
@@ -233,7 +241,7 @@ def test_defaults_are_part_of_what_paths_and_states_leave_out() -> None:
         ("{kind: recurrent, attention: {kind: local}}", r"attention.kind: expected none, global, local-p or local-m"),
         ("{kind: recurrent, bidirectional: true, attention: {score: dot}}", "one width, got bidirectional"),
         ("{kind: recurrent, input_feeding: true, attention: {kind: none}}", "needs an attention, got kind: none"),
-        ("5", "model: input should be a valid dictionary"),
+        ("5", "model: expected keys and their values"),
     ],
 )  # fmt: skip
 def test_another_kind_of_model_is_checked_as_such(model: str, message: str) -> None:
