@@ -145,6 +145,7 @@ def test_a_recurrent_model_and_a_folder_in_use_are_refused(model: Path, tmp_path
     sizes = config["vocabulary"]
     network = build(Recurrent.model_validate(config["model"]), sizes["source"], sizes["target"], IDS.pad)
     write_tensors(weights_of(network), folder / "weights.safetensors")
+    write_json(folder / "provenance.json", {})
     code, output = run("export", folder, tmp_path / "out", "--format", "ctranslate2")
     assert code == 1 and "expected a Transformer, got a recurrent model" in output and "pyfunc" in output
     assert not (tmp_path / "out").exists()

@@ -204,10 +204,14 @@ def test_features_that_do_not_fit_are_refused(
         Parallel(scenes / "encoded", "train", None, lambda *split: of_split(config, None, tmp_path, *split))
 
 
-def test_a_multimodal_model_asks_for_features_and_others_do_not(scenes: Path) -> None:
+def test_a_multimodal_model_asks_for_features_and_others_take_none(scenes: Path) -> None:
     text, config = Transformer(), Multimodal.model_validate(settings("queries"))
     split = "train", np.arange(400), 400
-    assert of_split(text, None, scenes, *split) is none and of_split(config, "blank", None, *split) is none
+    assert of_split(text, None, None, *split) is none and of_split(config, "blank", None, *split) is none
+    with pytest.raises(ConfigError, match="--images: expected a multimodal model, got transformer"):
+        of_split(text, None, scenes, *split)
+    with pytest.raises(ConfigError, match="images: expected a multimodal model, got transformer"):
+        of_split(text, "random", None, *split)
     with pytest.raises(ConfigError, match="--images: expected image features for a multimodal model, got none"):
         of_split(config, None, None, *split)
 

@@ -282,7 +282,7 @@ def test_several_test_sets(tmp_path: Path) -> None:
     rows = [
         {"label": str(i), "system": "small", "at": "best", "test": name} for i, name in enumerate(("test", "valid"))
     ]
-    layout, what = Layout(tmp_path), fakes.table(tests=["test", "valid"], rows=rows[:1], figures=[])
+    layout, what = Layout(tmp_path), fakes.table(tests=["test"], rows=rows[:1], figures=[])
     fakes.write_results(layout, "toy", what, [1])
     what = fakes.table(tests=["test", "valid"], rows=rows, figures=[])
     first, second = (layout.scores("toy", row, row.test or "", 1) for row in what.rows)
