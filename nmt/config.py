@@ -614,9 +614,10 @@ def _too_few(number: int, training: Training) -> str | None:
     """Why so many checkpoints are never saved."""
     every, unit = amount(training.checkpoint_every)
     end = _ends(training, unit)
-    if end is None or number <= math.ceil(end / every):
+    if end is None or number <= (there := math.ceil(end / every)):
         return None
-    return f"{end} {unit} with training.checkpoint_every: {training.checkpoint_every} leave {math.ceil(end / every)}"
+    how = f"{end} {unit} with training.checkpoint_every: {training.checkpoint_every} leave {there}"
+    return f"{how}; ask for no more, or raise training.{unit}"
 
 
 def _never_saved(number: int, unit: str, training: Training) -> str | None:

@@ -191,8 +191,8 @@ def fetch(
             _generate(name, languages, part, limit)
             made = {split: [{"url": dict.fromkeys(languages.split("-"), "built in")}] for split in found}
         elif custom:
-            own = {split: [_custom_part(name, custom, split, languages)] for split in found}
-            made = {split: _copy(parts, split, languages, part, limit) for split, parts in own.items()}
+            own = own_parts(name, custom, languages)
+            made = {split: _copy([text], split, languages, part, limit) for split, text in own.items()}
         else:
             made = _compose(name, languages, found, part, mirror, limit)
         together = {"together": True} if custom is None and name in declared() and declared()[name].together else {}

@@ -99,7 +99,8 @@ def of_split(
     """
     if not isinstance(config, Multimodal):
         if shown or features:
-            raise ConfigError(f"{'--images' if features else 'images'}: expected a multimodal model, got {config.kind}")
+            given = "--images" if features else "images"
+            raise ConfigError(f"{given}: expected a multimodal model, got {config.kind}; leave {given} out")
         return none
     if (shown := shown or config.images) == "blank":
         return none
