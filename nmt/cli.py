@@ -505,6 +505,41 @@ def report(table: Path, settings: str) -> None:
 
 
 @main.command()
+@click.argument("tables", nargs=-1, required=True)
+@click.option("--config", "settings", type=PATH, default="config.yaml", show_default=True, help="File of the settings.")
+@click.option("--minutes", type=click.FloatRange(0, min_open=True), default=math.inf, help="The budget; else no end.")
+@click.option("--at-once", type=click.IntRange(1), default=1, help="Trainings side by side; they share cores and GPUs.")
+@click.option("--seed", "seeds", multiple=True, type=int, help="Instead of the settings'; can be given several times.")
+@click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), help="Instead of the settings'.")
+def reproduce(
+    tables: tuple[str, ...],
+    settings: Path,
+    minutes: float,
+    at_once: int,
+    seeds: tuple[int, ...],
+    device: str | None,
+) -> None:
+    """Train what TABLES still lack within a budget, cheapest first, and make their rows: without Snakemake.
+
+    Started again, it goes on; the workflow takes what is there as done.
+    """
+    from nmt.plan import Plan
+    from nmt.reproduce import reproduce as run
+
+    over: dict[str, Any] = {"seeds": list(seeds)} if seeds else {}
+    over |= {"device": device} if device else {}
+    targets = [f"table_{name}" for name in tables]
+    read = strict.load_yaml(strict.read_config(settings), str(settings)) or {}
+    plan = Plan.load({**read, **over}, str(settings), targets)
+    plan.check_tools(targets)
+    outcome = run(plan, tables, minutes, at_once)
+    for what, names in outcome.items():
+        click.echo(f"{what:<10}  {', '.join(names) or '-'}")
+    if outcome["failed"]:
+        raise SystemExit(1)
+
+
+@main.command()
 @click.argument("results", type=PATH)
 @click.argument("out", type=PATH)
 def page(results: Path, out: Path) -> None:

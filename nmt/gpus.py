@@ -1,4 +1,4 @@
-"""One process a GPU: of this machine's GPUs each training or translation takes one that no other has taken."""
+"""One process a GPU, or as many as ``NMT_PER_GPU`` says: each training or translation takes one that has room."""
 
 import fcntl
 import os
@@ -12,7 +12,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
+from nmt.errors import ConfigError
+
 VISIBLE = "CUDA_VISIBLE_DEVICES"
+PER_GPU = "NMT_PER_GPU"
+"""Processes that share a GPU; 1 where it is not set. Small models leave most of a large GPU idle."""
 POLL = 1.0  # seconds between looks for a free GPU
 
 
@@ -61,20 +65,29 @@ def claimed(device: str) -> Iterator[None]:
 def _wait_for(found: dict[str, str]) -> tuple[str, TextIO]:
     told = False
     while True:
-        for name, uuid in found.items():
-            if lock := _lock(uuid):
-                return name, lock
+        for place in range(_per_gpu()):  # every GPU's first place before any one's second
+            for name, uuid in found.items():
+                if lock := _lock(f"{uuid}-{place}" if place else uuid):
+                    return name, lock
         if not told:
             print(f"nmt: {len(found)} GPU(s), all in use by other nmt processes; waiting for one", file=sys.stderr)
             told = True
         time.sleep(POLL)
 
 
-def _lock(uuid: str) -> TextIO | None:
-    """The open lock of a GPU, or None if another process of this user holds it."""
+def _per_gpu() -> int:
+    """Raises ConfigError."""
+    text = os.environ.get(PER_GPU, "1")
+    if not re.fullmatch(r"[1-9]\d*", text):
+        raise ConfigError(f"{PER_GPU}: expected a number of processes from 1, got '{text}'")
+    return int(text)
+
+
+def _lock(place: str) -> TextIO | None:
+    """The open lock of a place on a GPU, or None if another process of this user holds it."""
     folder = Path(tempfile.gettempdir(), f"nmt-gpus-{os.getuid()}")
     folder.mkdir(mode=0o700, exist_ok=True)
-    lock = (folder / re.sub(r"\W", "_", uuid)).open("a")
+    lock = (folder / re.sub(r"\W", "_", place)).open("a")
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from snakes import ROOT, Project
 
-from nmt.gpus import VISIBLE, available, claimed
+from nmt.errors import ConfigError
+from nmt.gpus import PER_GPU, VISIBLE, available, claimed
 
 LISTED = """GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-aaaa-1)
   MIG 1g.5gb Device 0: (UUID: MIG-cccc-3)
@@ -92,6 +93,19 @@ def test_a_third_process_waits_for_the_gpu_of_one_that_was_killed(
     assert line(third.stderr) == "nmt: 2 GPU(s), all in use by other nmt processes; waiting for one"
     second.kill()
     assert line(third.stdout) in {"GPU-aaaa-1", "GPU-bbbb-2"}
+
+
+def test_processes_share_gpus_where_that_is_asked_for(
+    two_gpus: None, holder: Callable[[], subprocess.Popen[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(PER_GPU, "2")
+    first = {line(holder().stdout) for _ in range(2)}
+    assert first == {"GPU-aaaa-1", "GPU-bbbb-2"}  # apart while there is room
+    assert {line(holder().stdout) for _ in range(2)} == first
+    assert "2 GPU(s), all in use" in line(holder().stderr)
+    monkeypatch.setenv(PER_GPU, "none")
+    with pytest.raises(ConfigError, match="NMT_PER_GPU: expected a number of processes from 1, got 'none'"):
+        claimed("auto").__enter__()
 
 
 @pytest.mark.parametrize("given", [{"device": "cpu"}, {"rank": "0"}])

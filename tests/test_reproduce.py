@@ -1,0 +1,153 @@
+"""Trainings within a budget, without Snakemake, which then takes what is there as done."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from snakes import Project, jobs
+
+from nmt.config import System
+from nmt.reproduce import pieces
+
+SYSTEM: dict[str, Any] = {
+    "corpus": "scenes",
+    "languages": "en-de",
+    "subwords": {"size": 200},
+    "model": {"layers": 1, "width": 32, "ffn": 64, "heads": 2},
+    "training": {"batch": "512 tokens", "updates": 12, "checkpoint_every": "6 updates", "validation_bleu": False},
+}
+DECODING = {"beam": 1, "length_factor": 1.0, "length_extra": 5}
+
+
+def table(**systems: dict[str, Any]) -> dict[str, Any]:
+    rows = [{"label": name, "system": name, "at": "average 2", "decoding": DECODING} for name in systems]
+    return {"caption": "A trial", "tests": ["test"], "systems": systems, "rows": rows, "figures": ["loss"]}
+
+
+def changed(**training: object) -> dict[str, Any]:
+    return {**SYSTEM, "training": {**SYSTEM["training"], **training}}
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A folder with encoded text, as it would be carried to a machine that can train and nothing else."""
+    found = Project(tmp_path_factory.mktemp("lent"), {"trial": table(long=changed(updates=24), short=SYSTEM)}, limit=60)
+    planned = found.snakemake("-n").stdout
+    assert jobs(planned)["train"] == 2
+    encoded = found.snakemake("--until", "encode")
+    assert encoded.returncode == 0, encoded.stdout
+    return found
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> dict[str, str]:
+    """An environment in which Snakemake and MLflow cannot be imported."""
+    for name in ("snakemake", "mlflow"):
+        (tmp_path / f"{name}.py").write_text(f"raise ImportError('{name} is not here')\n")
+    return {**os.environ, "PYTHONPATH": str(tmp_path), "OMP_NUM_THREADS": "1"}
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "nmt", "reproduce", *arguments]
+
+
+def reproduce(
+    project: Project, env: dict[str, str], *arguments: str, expected: int = 0
+) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(command(*arguments), cwd=project.folder, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == expected, done.stderr
+    return done
+
+
+def test_what_is_reproduced_without_the_workflow_is_done_for_it(project: Project, bare: dict[str, str]) -> None:
+    nothing = reproduce(project, bare, "trial", "--minutes", "0.000001").stdout
+    assert "unfinished  trial/long seed 1, trial/short seed 1" in nothing
+    done = reproduce(project, bare, "trial", "--minutes", "5")
+    assert "done        trial/long seed 1, trial/short seed 1" in done.stdout
+    begun = [line.split()[0] for line in done.stderr.splitlines() if ": training" in line]
+    assert begun == ["trial/short", "trial/long"]  # the cheaper one first
+    assert (project.folder / "results/records/trial/short/seed1/training.json").is_file()
+    left = jobs(project.snakemake("-n").stdout)
+    assert set(left) == {"all", "track"} and left["track"] == 2
+    again = reproduce(project, bare, "trial")
+    assert ": training" not in again.stderr
+
+
+def test_a_later_end_goes_on_and_makes_the_rows_again(project: Project, bare: dict[str, str]) -> None:
+    reproduce(project, bare, "trial", "--at-once", "2")
+    project.write("workflow/tables/trial.yaml", table(long=changed(updates=24), short=changed(updates=15)))
+    done = reproduce(project, bare, "trial")
+    assert ": training" in done.stderr
+    run = project.folder / "results/runs/trial/short/seed1"
+    log = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
+    assert [record["update"] for record in log if record["event"] == "start"] == [0, 12]
+    (decoded,) = run.glob("average-2/test/greedy-*/decoding.json")
+    assert json.loads((run / "training.json").read_text())["updates"] == 15
+    assert decoded.stat().st_mtime > (run / "training.json").stat().st_mtime
+    project.write("workflow/tables/trial.yaml", table(long=changed(updates=24), short=SYSTEM))
+
+
+@pytest.mark.parametrize("ended_by", ["budget", "signal"])
+def test_a_training_under_way_saves_what_it_has(project: Project, bare: dict[str, str], ended_by: str) -> None:
+    project.write(
+        "workflow/tables/endless.yaml", table(endless=changed(updates=100_000, checkpoint_every="9000 updates"))
+    )
+    run = project.folder / "results/runs/endless/endless/seed1"
+    log = run / "state/log.jsonl"
+    minutes = [] if ended_by == "signal" else ["--minutes", "0.2"]
+    process = subprocess.Popen(
+        command("endless", *minutes),
+        cwd=project.folder,
+        env=bare,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    if ended_by == "signal":
+        while not log.is_file() or '"train"' not in log.read_text():
+            time.sleep(0.05)
+        process.send_signal(signal.SIGTERM)
+    out, err = process.communicate(timeout=200)
+    assert process.returncode == (128 + signal.SIGTERM if ended_by == "signal" else 0), err
+    assert "run the same command again" in err if ended_by == "signal" else "unfinished  endless/endless" in out
+    assert len(list((run / "state/checkpoints").glob("update-*"))) >= 1
+    assert not (run / "training.json").exists()
+
+
+def test_text_that_is_not_there_is_asked_for(tmp_path: Path, bare: dict[str, str]) -> None:
+    lacking = Project(tmp_path / "lacking", {"trial": table(short=SYSTEM)}, limit=60)
+    told = reproduce(lacking, bare, "trial", expected=1).stderr
+    assert (
+        "expected text that is ready to train on" in told and "snakemake --cores all -- results/encoded/scenes" in told
+    )
+    assert "no target 'table_trail'; did you mean" in reproduce(lacking, bare, "trail", expected=1).stderr
+
+
+def test_a_failed_training_is_named_and_the_others_go_on(project: Project, bare: dict[str, str]) -> None:
+    whole = changed(updates=2, checkpoint_every="1 updates")
+    broken = whole | {"model": {**SYSTEM["model"], "max_positions": 2}}  # no sentence is that short
+    project.write("workflow/tables/broken.yaml", table(broken=broken, whole=whole))
+    done = reproduce(project, bare, "broken", expected=1)
+    assert "failed      broken/broken seed 1" in done.stdout and "done        broken/whole seed 1" in done.stdout
+    assert "logs/reproduce/broken/broken-seed1.log" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("training", "expected"),
+    [
+        ({"epochs": 3, "batch": "64 sentences"}, 3 * 1200),
+        ({"updates": 5, "batch": "10 sentences"}, 5 * 10 * 12),
+        ({"updates": 5, "batch": "50 tokens", "accumulate": 2}, 5 * 100),
+        ({"updates": 5, "epochs": 100, "batch": "50 tokens"}, 250),
+    ],
+)
+def test_pieces_of_a_training(training: dict[str, Any], expected: float) -> None:
+    system = System.model_validate(yaml.safe_load("{corpus: scenes, languages: en-de}") | {"training": training})
+    assert pieces(system, {"sentences": 100, "target_pieces": 1200}) == pytest.approx(expected)
