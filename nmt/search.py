@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from nmt import runtime
 from nmt.config import Decoding, SpecialIds
 
 BLOCK = 64  # columns of which `top` takes the greatest first: few blocks to sort, few columns in each
@@ -92,7 +93,8 @@ def search(
     Returns:
         For each sentence its ``nbest`` hypotheses, best first.
     """
-    return _Beams(decoder, source, config, ids, images).run()
+    with runtime.kernels_for(source.shape[0] * config.beam, source.device):
+        return _Beams(decoder, source, config, ids, images).run()
 
 
 def top(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:

@@ -169,8 +169,7 @@ class Translator:
         for indices in self._batches(encoded, decoding.batch):
             batch = self._pad([encoded[i] for i in indices])
             shown = self._on_device(pictures(np.array(indices)))
-            with runtime.kernels_for(len(batch) * decoding.beam, self.device):
-                found = search(self.model, batch, decoding, self.source.ids, shown)
+            found = search(self.model, batch, decoding, self.source.ids, shown)
             for i, hypotheses in zip(indices, found, strict=True):
                 results[i] = self._texts(hypotheses)
                 if decoding.replace_unknown:
