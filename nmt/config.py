@@ -488,6 +488,9 @@ class Row(Strict):
     test: Name | None = Field(None, description="when not given, the table's first test set")
     decoding: Decoding = Decoding()
     published: Published | None = None
+    against: str | None = Field(
+        None, description="label of the row it is tested against; not given: the first of its test set and languages"
+    )
     note: str | None = None
 
 
@@ -580,6 +583,25 @@ class Table(_Shown):
         if twice := [row.label for i, row in enumerate(self.rows) if row in self.rows[:i]]:
             raise ValueError(f"row '{twice[0]}' is there twice; delete one")
         return self
+
+    @model_validator(mode="after")
+    def _comparisons_name_rows(self) -> Self:
+        for row in self.rows:
+            if row.against is None:
+                continue
+            if row.system is None:
+                raise ValueError(f"row '{row.label}' has no system, so nothing to test against '{row.against}'")
+            others = dict.fromkeys(other.label for other in self.rows if other is not row and self.rivals(other, row))
+            if row.against not in others:
+                there = _one_of(row.against, others) if others else f"'{row.against}'; there is none"
+                raise ValueError(f"row '{row.label}': against: no other trained row of its test set is called {there}")
+        return self
+
+    def rivals(self, one: Row, other: Row) -> bool:
+        """Whether the translations of two rows are of the same sentences."""
+        if not (one.system and other.system) or self.test_of(one) != self.test_of(other):
+            return False
+        return self.systems[one.system].languages == self.systems[other.system].languages
 
     @model_validator(mode="after")
     def _tests_are_used(self) -> Self:

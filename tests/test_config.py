@@ -125,6 +125,12 @@ def test_checkpoints_that_no_training_keeps(at: str, training: dict[str, Any], w
         ),
         ("epochs: 3", "epochs: 3, epochs: 4", r"line 9: expected YAML, got key 'epochs' twice"),
         ("Quoted, published: {bleu: 34.2}", "Quoted", r"row 'Quoted' has neither a system nor a published figure"),
+        (
+            "system: one,",
+            "system: one, against: Quoted,",
+            r"row 'One': against: no other trained row of its test set is called 'Quoted'; there is none",
+        ),
+        ("published: {bleu: 34.2}", "published: {bleu: 34.2}, against: One", r"row 'Quoted' has no system, so nothing"),
         ("tests: [test_2016_flickr]", "tests: [test_2016_flickr, valid]", r"tests: valid: no row is scored on it"),
         ("tests: [test_2016_flickr]", "tests: [a, a]", r"tests: expected different values, got 'a' twice"),
         (

@@ -33,8 +33,10 @@ class Grid:
 
 
 def grids(data: Json) -> list[Grid]:
-    """All grids of a table: scores, making, trainings, data, subwords, hyper-parameters."""
+    """All grids of a table: scores, comparisons, making, trainings, data, subwords, hyper-parameters."""
     made = [_scores(data)]
+    if any(row.get("against") for row in data["rows"]):
+        made.append(_comparisons(data))
     if data["systems"]:
         made += [_making(data), _trainings(data), _data(data)]
         made += [_subwords(data)] if "subwords" in data else []  # of tables written by earlier versions, none
@@ -48,9 +50,7 @@ def _scores(data: Json) -> Grid:
     columns = _columns(data)
     said = telling(rows)
     header = ["system", *map(_heading, said), *(column.heading for column in columns), "BLEU, detokenised"]
-    compared = any(row.get("against") for row in rows)
-    header += ["p"] if compared else []
-    body = [_score_cells(row, columns, said, compared) for row in rows]
+    body = [_score_cells(row, columns, said) for row in rows]
     notes = [*_about(data), *_row_notes(rows)]
     return Grid("scores", "Scores", header, body, notes, [row["quoted"] for row in rows])
 
@@ -116,13 +116,34 @@ def _values(rows: Sequence[Json], key: str) -> list[Any]:
     return list(dict.fromkeys(row.get(key) for row in rows if not row["quoted"]))
 
 
-def _score_cells(row: Json, columns: Sequence[_Column], said: Sequence[str], compared: bool) -> list[str]:
+def _comparisons(data: Json) -> Grid:
+    """Which differences between rows are more than chance."""
+    rows = [row for row in data["rows"] if row.get("against")]
+    said = telling(data["rows"])
+    header = ["system", *map(_heading, said), "against", "Δ BLEU, detokenised", "p"]
+    body = [
+        [
+            row["label"],
+            *(row[key] or NONE for key in said),
+            found["label"],
+            _signed(found["difference"], 2),
+            _p(found["p_value"]),
+        ]
+        for row in rows
+        for found in [row["against"]]
+    ]
+    notes = [
+        "Paired bootstrap of detokenised BLEU, first seeds. p: the chance of such a difference between equally good "
+        "systems. Where one of two writes lower case, both are lowercased for it."
+    ]
+    return Grid("comparisons", "Comparisons", header, body, notes)
+
+
+def _score_cells(row: Json, columns: Sequence[_Column], said: Sequence[str]) -> list[str]:
     cells = [row["label"] + (" (quoted)" if row["quoted"] else " (synthetic)" if row.get("synthetic") else "")]
     cells += [row[key] or NONE for key in said]
     cells += [column.cell(row) for column in columns]
-    cells.append(statistic(row.get("scores", {}).get("detokenised", {}).get("bleu")))
-    against = row.get("against")
-    return cells + ([_p(against["p_value"]) if against else NONE] if compared else [])
+    return [*cells, statistic(row.get("scores", {}).get("detokenised", {}).get("bleu"))]
 
 
 def _about(data: Json) -> list[str]:
@@ -153,8 +174,6 @@ def _about(data: Json) -> list[str]:
         said.append(f"Mean ± standard deviation over {' or '.join(map(str, sorted(counts - {1})))} seeds.")
     if 1 in counts:
         said.append("In brackets the 95 % bootstrap interval of a system trained with one seed.")
-    if any(row.get("against") for row in trained):
-        said.append(_about_p(trained))
     if _cleaned_apart(trained):
         said.append(
             "Rows of one test set have references that were cleaned differently: compare them by detokenised BLEU, not "
@@ -163,15 +182,6 @@ def _about(data: Json) -> list[str]:
     if any(row["quoted"] for row in data["rows"]):
         said.append("Quoted: a published figure for reference only, not trained here.")
     return said
-
-
-def _about_p(trained: Sequence[Json]) -> str:
-    firsts = [row["label"] for row in trained if not row.get("against")]
-    first = f"“{firsts[0]}”" if len(firsts) == 1 else "the first row with the same test set, languages and references"
-    return (
-        f"p: paired bootstrap of detokenised BLEU against {first}, first seeds; the chance of such a difference "
-        "between equally good systems. Where one of two writes lower case, both are lowercased for it."
-    )
 
 
 def _listing(data: Json) -> str:

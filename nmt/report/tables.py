@@ -121,10 +121,15 @@ class _Gather:
         for row in self.table.rows:
             found = self.quoted(row) if row.system is None else self.row(row)
             if row.system is not None:
-                baseline = baselines.setdefault(self.comparable(row), row)
+                baseline = self.named(row) or baselines.setdefault(self.comparable(row), row)
                 found["against"] = None if baseline is row else self.against(baseline, row)
             rows.append(found)
         return rows
+
+    def named(self, row: Row) -> Row | None:
+        """The row that another asks to be tested against."""
+        rivals = (other for other in self.table.rows if other.label == row.against and self.table.rivals(other, row))
+        return next(rivals, None)
 
     def comparable(self, row: Row) -> Comparable:
         """What rows share whose translations can be compared: test set, languages and raw references."""
@@ -172,7 +177,7 @@ class _Gather:
         }  # fmt: skip
 
     def against(self, baseline: Row, row: Row) -> Json:
-        """Paired bootstrap of a row against the first `comparable` one, for the first seed of each.
+        """Paired bootstrap of a row against the one it names or the first `comparable` one, for the first seed of each.
 
         Detokenised, because rows whose recipes differ share only the raw references.
         """
