@@ -32,6 +32,10 @@ class Grid:
         return bool(cells) and all(cell.lstrip("+−-< ")[:1].isdigit() for cell in cells)
 
 
+OF_RESULTS = ("scores", "comparisons")
+"""The grids that a reader is shown first; the others say how all was made."""
+
+
 def grids(data: Json) -> list[Grid]:
     """All grids of a table: scores, comparisons, making, trainings, data, subwords, hyper-parameters."""
     made = [_scores(data)]
@@ -42,6 +46,11 @@ def grids(data: Json) -> list[Grid]:
         made += [_subwords(data)] if "subwords" in data else []  # of tables written by earlier versions, none
         made += [_parameters(data)]
     return made
+
+
+def halves(found: Sequence[Grid]) -> tuple[list[Grid], list[Grid]]:
+    """Those of the results, and those of how they were made."""
+    return [grid for grid in found if grid.name in OF_RESULTS], [grid for grid in found if grid.name not in OF_RESULTS]
 
 
 def _scores(data: Json) -> Grid:

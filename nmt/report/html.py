@@ -9,7 +9,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from nmt.report.grids import Grid, grids, sample_sets, telling
+from nmt.report.grids import Grid, grids, halves, sample_sets, telling
 
 Json = dict[str, Any]
 
@@ -27,10 +27,10 @@ def render(data: Json, figures: Path) -> str:
 
 def parts(data: Json) -> Json:
     """What the pages show of a table, by the names that their templates use."""
-    scores, *rest = grids(data)
+    (scores, *compared), rest = halves(grids(data))
     return {
-        "data": data, "scores": scores, "rest": rest, "marks": marks(data["rows"]), "differing": _differing(rest),
-        "sets": sample_sets(data["samples"]),
+        "data": data, "scores": scores, "compared": compared, "rest": rest, "marks": marks(data["rows"]),
+        "differing": _differing(rest), "sets": sample_sets(data["samples"]),
     }  # fmt: skip
 
 

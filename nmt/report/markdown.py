@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from nmt.report.grids import Grid, sample_sets
+from nmt.report.grids import Grid, halves, sample_sets
 
 Json = dict[str, Any]
 
@@ -15,14 +15,16 @@ def render(data: Json, grids: Sequence[Grid]) -> str:
         data: what `nmt.report.tables.build` gave.
         grids: the same as grids of text.
     """
-    scores, *rest = grids
+    (scores, *compared), rest = halves(grids)
     figures = [f"![{f['title']}](../figures/{data['name']}/{f['name']}.png)" for f in data["figures"]]
-    parts = [f"# {escape(data['caption'])}", table(scores), *_listed(scores.notes)]
+    parts = [f"# {escape(data['caption'])}", table(scores), *_listed(scores.notes), *_sections(compared)]
     parts += ["## Figures", "\n".join(figures)] if figures else []
     parts += ["## Sample translations", *_samples(data["samples"])] if data["samples"] else []
-    for grid in rest:
-        parts += [f"## {grid.title}", table(grid), *_listed(grid.notes)]
-    return "\n\n".join([*parts, *_check(data)]) + "\n"
+    return "\n\n".join([*parts, *_sections(rest), *_check(data)]) + "\n"
+
+
+def _sections(grids: Sequence[Grid]) -> list[str]:
+    return [part for grid in grids for part in (f"## {grid.title}", table(grid), *_listed(grid.notes))]
 
 
 def table(grid: Grid) -> str:
