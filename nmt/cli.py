@@ -523,16 +523,18 @@ def reproduce(
 
     Started again, it goes on; the workflow takes what is there as done.
     """
-    from nmt.plan import Plan
+    from nmt.plan import Plan, check_readable
     from nmt.reproduce import reproduce as run
 
-    over: dict[str, Any] = {"seeds": list(seeds)} if seeds else {}
+    names = list(dict.fromkeys(tables))
+    over: dict[str, Any] = {"tables": names} | ({"seeds": list(seeds)} if seeds else {})
     over |= {"device": device} if device else {}
-    targets = [f"table_{name}" for name in tables]
-    read = strict.load_yaml(strict.read_config(settings), str(settings)) or {}
-    plan = Plan.load({**read, **over}, str(settings), targets)
+    check_readable(str(settings))
+    read = strict.load_yaml(strict.read_config(settings), str(settings))
+    targets = [f"table_{name}" for name in names]
+    plan = Plan.load({**read, **over}, str(settings), targets, own_files=False)
     plan.check_tools(targets)
-    outcome = run(plan, tables, minutes, at_once)
+    outcome = run(plan, names, minutes, at_once)
     for what, names in outcome.items():
         click.echo(f"{what:<10}  {', '.join(names) or '-'}")
     if outcome["failed"]:

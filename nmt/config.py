@@ -489,7 +489,7 @@ class Row(Strict):
     decoding: Decoding = Decoding()
     published: Published | None = None
     against: str | None = Field(
-        None, description="label of the row it is tested against; not given: the first of its test set and languages"
+        None, description="label of the row it is tested against; not given: the first of its test set that names none"
     )
     note: str | None = None
 
@@ -591,11 +591,18 @@ class Table(_Shown):
                 continue
             if row.system is None:
                 raise ValueError(f"row '{row.label}' has no system, so nothing to test against '{row.against}'")
-            others = dict.fromkeys(other.label for other in self.rows if other is not row and self.rivals(other, row))
+            others = [other.label for other in self.rows if other is not row and self.rivals(other, row)]
+            if others.count(row.against) > 1:
+                raise ValueError(f"row '{row.label}': against: several rows are called '{row.against}'; rename one")
             if row.against not in others:
                 there = _one_of(row.against, others) if others else f"'{row.against}'; there is none"
                 raise ValueError(f"row '{row.label}': against: no other trained row of its test set is called {there}")
         return self
+
+    def rival(self, row: Row) -> Row | None:
+        """The row that another asks to be tested against."""
+        others = [other for other in self.rows if other is not row and other.label == row.against]
+        return next((other for other in others if self.rivals(other, row)), None)
 
     def rivals(self, one: Row, other: Row) -> bool:
         """Whether the translations of two rows are of the same sentences."""

@@ -1,7 +1,7 @@
 """Told to stop by a signal: what is under way is finished and saved, and the same command goes on from there later."""
 
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 
@@ -18,9 +18,10 @@ class Interrupted(Exception):
 
 
 @contextmanager
-def heeded(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    """While this lasts, the signals that ask a process to stop go to ``handler``."""
-    old = {number: signal.signal(number, handler) for number in SIGNALS}
+def heeded(handler: Callable[[int, FrameType | None], None], also: Sequence[int] = ()) -> Iterator[None]:
+    """While this lasts, the signals that ask a process to stop go to ``handler``; ``also`` unless they are ignored."""
+    wanted = [*SIGNALS, *(number for number in also if signal.getsignal(number) != signal.SIG_IGN)]
+    old = {number: signal.signal(number, handler) for number in wanted}
     try:
         yield
     finally:

@@ -87,13 +87,14 @@ class Plan:
     tables: Mapping[str, Table]
 
     @classmethod
-    def load(cls, settings: Mapping[str, Any], where: str, targets: Iterable[str] = ()) -> Self:
+    def load(cls, settings: Mapping[str, Any], where: str, targets: Iterable[str] = (), own_files: bool = True) -> Self:
         """Check everything that a workflow is configured by.
 
         Args:
             settings: what ``config.yaml`` holds, with the command line's values laid over it.
             where: its file, for messages.
             targets: names asked for on the command line.
+            own_files: whether a user's own text must be there; not where it has been encoded already.
 
         Raises:
             ConfigError: as `nmt.strict.validate` and `load_table` do, or no table has a target's name.
@@ -107,7 +108,8 @@ class Plan:
         tables = _tables(names, asked)
         for name in asked & set(tables):
             check_tests(name, tables[name], checked)
-            check_own_files(tables[name], checked)
+            if own_files:
+                check_own_files(tables[name], checked)
             check_back_translations(name, tables)
             check_images(name, tables[name], checked)
             check_vectors(name, tables, checked)
@@ -366,6 +368,19 @@ def check_tests(name: str, table: Table, settings: Workflow) -> None:
             _choose(what, test, dict.fromkeys(there))
             if "meteor" in table.also:
                 _check_meteor(f"{table_path(name)}: metrics", system.target)
+        if (rival := table.rival(row)) and not _same_text(table, row, rival):
+            raise ConfigError(
+                f"{table_path(name)}: row '{row.label}': against: '{row.against}' translates {table.test_of(row)} of "
+                "another corpus, or another sample; name a row of the same sentences"
+            )
+
+
+def _same_text(table: Table, *rows: Row) -> bool:
+    """Whether rows that name one test set have the same sentences."""
+    test = table.test_of(rows[0])
+    systems = [holding(table.systems[row.system or ""], test) for row in rows]
+    sampled = [(one.cleaning, one.training.train_bleu) if test == TRAIN_SAMPLE else None for one in systems]
+    return all((one.corpus, how) == (systems[0].corpus, sampled[0]) for one, how in zip(systems, sampled, strict=True))
 
 
 def check_own_files(table: Table, settings: Workflow) -> None:

@@ -5,33 +5,27 @@ the workflow looks for them, so that it takes what is there as done (docs/reprod
 """
 
 import os
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
-import torch
-
-from nmt.checkpoint import Checkpoints
-from nmt.config import Row, System, amount
 from nmt.errors import DataError
-from nmt.files import read_json
 from nmt.gpus import PER_GPU, available
 from nmt.interrupt import Interrupted, heeded
-from nmt.layout import Layout
-from nmt.models import build
-from nmt.plan import Plan, dump, experiment, table_path
-from nmt.subwords import SIDES
-from nmt.training import Experiment
+from nmt.plan import Plan, table_path
+from nmt.runs import Run, older
+from nmt.training import alone
 
 POLL = 0.2  # seconds between looks at the clock
 GRACE = 120  # seconds that a training told to stop has to save what it has
+STOPPED = (0, 128 + signal.SIGTERM, -signal.SIGTERM)
+"""Exit codes of a command told to stop: it had just ended, it has saved, it had not begun."""
 
 
 class OutOfTime(Exception):
@@ -54,121 +48,6 @@ class Clock:
         self.told = number
 
 
-@dataclass(frozen=True, eq=False)
-class Run:
-    """One system of a table, trained with one seed."""
-
-    plan: Plan
-    table: str
-    name: str
-    seed: int
-
-    def __str__(self) -> str:
-        return f"{self.table}/{self.name} seed {self.seed}"
-
-    @property
-    def system(self) -> System:
-        """Its configuration."""
-        return self.plan.system(self.table, self.name)
-
-    @property
-    def layout(self) -> Layout:
-        """Where its files are."""
-        return self.plan.layout
-
-    @property
-    def folder(self) -> Path:
-        """Of the training."""
-        return self.layout.run(self.table, self.name, self.seed)
-
-    @property
-    def encoded(self) -> Path:
-        """What it is trained on."""
-        return self.layout.encoded(self.system)
-
-    @cached_property
-    def rows(self) -> list[Row]:
-        """Those of the table that it is behind."""
-        return [row for row in self.plan.tables[self.table].rows if row.system == self.name]
-
-    def inputs(self) -> list[Path]:
-        """Everything that it and its rows are made from."""
-        tests = [self._texts(row) for row in self.rows]
-        pictures = [*self.plan.features(self.system, ["train", "valid"]), *filter(None, map(self._pictures, self.rows))]
-        found = [self.encoded, *(folder for both in tests for folder in both), *map(Path, pictures)]
-        return list(dict.fromkeys([*found, *self.plan.vectors(self.system).values()]))
-
-    def trained(self) -> bool:
-        """Whether the training has ended, and was the one asked for, on the text that is there."""
-        if not (self.folder / "training.json").is_file():
-            return False
-        made, meta = read_json(self.folder / "training.json"), read_json(self.encoded / "meta.json")
-        wanted = Experiment(model=self.system.model, training=self.system.training).model_dump(mode="json")
-        return bool(made["config"] == wanted and made["data"] == meta["splits"])
-
-    def cost(self) -> float:
-        """Floating-point operations that its training still takes at most: 6 a parameter and target piece."""
-        meta = read_json(self.encoded / "meta.json")
-        sizes = [meta["vocabulary"][side] for side in SIDES]
-        with torch.device("meta"):
-            model = build(self.system.model, sizes[0], sizes[1], meta["ids"]["pad"])
-        saved = Checkpoints(self.folder / "state" / "checkpoints")
-        trained = max((saved.progress(one).pieces for one in saved.all()), default=0)
-        left = max(0.0, pieces(self.system, meta["splits"]["train"]) - trained)
-        return 0.0 if self.trained() else 6 * left * sum(parameter.numel() for parameter in model.parameters())
-
-    def training(self, device: str, threads: Sequence[str]) -> list[str]:
-        """The command that trains, or goes on."""
-        features = self.plan.features(self.system, ["train"])
-        images = [f"--images={Path(one).parent}" for one in features]
-        vectors = [f"--word-vectors={side}={file}" for side, file in self.plan.vectors(self.system).items()]
-        return [
-            "train", str(self.encoded), str(self.folder), "--config", experiment(self.system), f"--seed={self.seed}",
-            f"--name={self.table}/{self.name}", f"--device={device}", *threads, *images, *vectors,
-        ]  # fmt: skip
-
-    def scoring(self, row: Row, device: str, threads: Sequence[str]) -> Iterator[list[str]]:
-        """The commands that make a row of the training, those left out whose result is there and not older."""
-        model, test = self.layout.model(self.table, row, self.seed), self.plan.tables[self.table].test_of(row)
-        scores = self.layout.scores(self.table, row, test, self.seed)
-        raw, clean = self._texts(row)
-        hypotheses, (source, _) = scores / "hypotheses.txt", self.system.languages.split("-")
-        if _older(model / "provenance.json", self.folder / "training.json"):
-            yield ["average", str(self.folder), str(model), f"--at={row.at}", f"--encoded={self.encoded}"]
-        if _older(hypotheses, model / "provenance.json"):
-            images = [f"--images={one}" for one in [self._pictures(row)] if one]
-            text, decoding = str(clean / f"{test}.{source}"), ["--config", dump(row.decoding)]
-            yield ["decode", str(model), text, str(hypotheses), *decoding, f"--device={device}", *threads, *images]
-        if _older(scores / "scores.json", hypotheses):
-            where = [f"--clean={clean}", f"--raw={raw}", f"--model={model}", f"--out={scores}"]
-            what = [f"--test={test}", f"--languages={self.system.languages}", *self.plan.score_options(self.table)]
-            yield ["score", str(hypotheses), *where, *what]
-
-    def _texts(self, row: Row) -> tuple[Path, Path]:
-        return self.layout.texts(self._tested(row), self.plan.tables[self.table].test_of(row))
-
-    def _pictures(self, row: Row) -> str | None:
-        found = self.plan.features(self._tested(row), [self.plan.tables[self.table].test_of(row)], row.decoding.images)
-        return found[0] if found else None
-
-    def _tested(self, row: Row) -> System:
-        return self.plan.tested(self.table, self.name, self.plan.tables[self.table].test_of(row))
-
-
-def pieces(system: System, train: dict[str, Any]) -> float:
-    """Target pieces of a whole training, should patience not end it.
-
-    Args:
-        system: what ends it, ``epochs`` or ``updates``, and its batches.
-        train: ``sentences`` and ``target_pieces`` of an epoch.
-    """
-    training, (number, unit) = system.training, amount(system.training.batch)
-    each = number if unit == "tokens" else number * train["target_pieces"] / train["sentences"]
-    limits = [training.epochs and training.epochs * train["target_pieces"]]
-    limits += [training.updates and training.updates * training.accumulate * each]
-    return min(float(limit) for limit in limits if limit is not None)
-
-
 def reproduce(plan: Plan, tables: Sequence[str], minutes: float, at_once: int) -> dict[str, list[str]]:
     """Train what tables still lack, cheapest to finish first, and make their rows; stops in time and can go on.
 
@@ -181,7 +60,8 @@ def reproduce(plan: Plan, tables: Sequence[str], minutes: float, at_once: int) -
         at_once: trainings side by side, on as many parts of the CPU's cores, or sharing the GPUs.
 
     Returns:
-        The names of the runs by what became of them: ``done``, ``unfinished``, ``failed``, ``left out``.
+        The names of the runs by what became of them: ``done``, ``unfinished``, ``failed``, ``left out``. Tables that
+        could not be written are among the failed.
 
     Raises:
         DataError: none of the trainings has what it is made from.
@@ -190,15 +70,16 @@ def reproduce(plan: Plan, tables: Sequence[str], minutes: float, at_once: int) -
     runs = [Run(plan, table, *run) for table in tables for run in plan.runs(table)]
     ready = sorted((run for run in runs if not _lacks(run)), key=Run.cost)
     if not ready:
-        raise DataError(_where_to_make(runs))
-    clock = Clock(time.monotonic() + 60 * minutes)
-    with heeded(clock.heed), ThreadPoolExecutor(at_once) as pool:
+        raise DataError("nothing to train: " + (_where_to_make(runs) if runs else "these tables have no systems"))
+    clock, at_once = Clock(time.monotonic() + 60 * minutes), min(at_once, len(ready))
+    with heeded(clock.heed, also=(signal.SIGHUP,)), ThreadPoolExecutor(at_once) as pool:
         ends = dict(zip(ready, pool.map(lambda run: _end(run, clock, at_once), ready), strict=True))
-        for table in tables:
-            _report(plan, table)
+        unwritten = [table for table in tables if not _report(plan, table, clock)]
     if clock.told:
         raise Interrupted(clock.told, f"with {list(ends.values()).count('done')} of {len(runs)} trainings done")
-    outcome: dict[str, list[str]] = {"done": [], "unfinished": [], "failed": [], "left out": []}
+    if len(ready) < len(runs):
+        print(f"left out: {_where_to_make(runs)}", file=sys.stderr)
+    outcome: dict[str, list[str]] = {"done": [], "unfinished": [], "failed": unwritten, "left out": []}
     for run in runs:
         outcome[ends.get(run, "left out")].append(str(run))
     return outcome
@@ -207,10 +88,11 @@ def reproduce(plan: Plan, tables: Sequence[str], minutes: float, at_once: int) -
 def _end(run: Run, clock: Clock, at_once: int) -> str:
     """Finish a run; says what became of it."""
     try:
-        _finish(run, clock, at_once)
+        with alone(run.folder, "reproduce.lock"):
+            _finish(run, clock, at_once)
     except OutOfTime:
         return "unfinished"
-    except subprocess.CalledProcessError as error:
+    except (subprocess.CalledProcessError, DataError, OSError) as error:
         print(f"{run}: {error}", file=sys.stderr)
         return "failed"
     return "done"
@@ -219,10 +101,10 @@ def _end(run: Run, clock: Clock, at_once: int) -> str:
 def _finish(run: Run, clock: Clock, at_once: int) -> None:
     """Train a system to its end and make its rows."""
     device, threads = run.plan.settings.device, [f"--threads={max(1, len(os.sched_getaffinity(0)) // at_once)}"]
-    log = run.layout.results / "logs" / "reproduce" / run.table / f"{run.name}-seed{run.seed}.log"
-    log.parent.mkdir(parents=True, exist_ok=True)
+    log = _log(run.plan, f"{run.table}/{run.name}-seed{run.seed}")
     if not run.trained():
-        print(f"{run}: training, {run.cost():.1e} floating-point operations to go", file=sys.stderr)
+        if not clock.over():
+            print(f"{run}: training, {run.cost():.1e} floating-point operations to go", file=sys.stderr)
         _call(run.training(device, threads), log, clock, at_once)
     for row in run.rows:
         for command in run.scoring(row, device, threads):
@@ -230,12 +112,18 @@ def _finish(run: Run, clock: Clock, at_once: int) -> None:
     print(f"{run}: done", file=sys.stderr)
 
 
-def _call(command: list[str], log: Path, clock: Clock, at_once: int) -> None:
+def _log(plan: Plan, name: str) -> Path:
+    log = plan.layout.results / "logs" / "reproduce" / f"{name}.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    return log
+
+
+def _call(command: list[str], log: Path, clock: Clock, at_once: int = 1) -> None:
     """Run a sub-command of nmt to its end; told to stop when the time is over.
 
     Raises:
         OutOfTime: it was not begun, or saved what it had.
-        CalledProcessError: it failed.
+        CalledProcessError: it failed, or could not save.
     """
     if clock.over():
         raise OutOfTime
@@ -247,35 +135,40 @@ def _call(command: list[str], log: Path, clock: Clock, at_once: int) -> None:
         )  # fmt: skip
         while process.poll() is None and not clock.over():
             time.sleep(POLL)
-        if stopped := process.poll() is None:
-            _stop(process)
-    if stopped:
-        raise OutOfTime
-    if process.returncode:
+        stopped = process.poll() is None and _stop(process)
+    if process.returncode not in (STOPPED if stopped else (0,)):
         raise subprocess.CalledProcessError(process.returncode, f"nmt {command[0]}, see {log}")
+    if stopped and process.returncode:
+        raise OutOfTime
 
 
-def _stop(process: "subprocess.Popen[bytes]") -> None:
+def _stop(process: "subprocess.Popen[bytes]") -> bool:
+    """Have a process save what it has and end."""
     process.terminate()
     try:
         process.wait(GRACE)
-    except subprocess.TimeoutExpired:  # a checkpoint is whole or absent: nothing is lost but time
+    except subprocess.TimeoutExpired:  # its checkpoints are whole or absent
         process.kill()
         process.wait()
+    return True
 
 
-def _report(plan: Plan, table: str) -> None:
-    """Write a table whose rows are all there."""
-    wanted = [*plan.training_files(table), *plan.scores(table)]
-    if all(Path(file).is_file() for file in wanted):
-        command = ["report", str(table_path(table)), "--config", plan.settings_for([table])]
-        subprocess.run([sys.executable, "-m", "nmt", *command], check=True)
-        print(f"{table}: {plan.layout.table(table)}.md", file=sys.stderr)
-
-
-def _older(made: Path, source: Path) -> bool:
-    """Whether a file is missing, or older than what it is made from."""
-    return not made.is_file() or made.stat().st_mtime < source.stat().st_mtime
+def _report(plan: Plan, table: str, clock: Clock) -> bool:
+    """Write a table whose rows are all there and newer than it; says whether that went well."""
+    wanted, page = [*plan.training_files(table), *plan.scores(table)], plan.layout.table(table).with_suffix(".json")
+    if not all(Path(file).is_file() for file in wanted) or not any(older(page, Path(file)) for file in wanted):
+        return True
+    command = ["report", str(table_path(table)), "--config", plan.settings_for([table])]
+    try:
+        _call(command, _log(plan, f"{table}/report"), clock)
+    except OutOfTime:
+        print(f"{table}: all is there but the table itself; the same command again writes it", file=sys.stderr)
+        return True
+    except (subprocess.CalledProcessError, OSError) as error:
+        print(f"{table}: {error}", file=sys.stderr)
+        return False
+    print(f"{table}: {page.with_suffix('.md')}", file=sys.stderr)
+    return True
 
 
 def _lacks(run: Run) -> bool:
@@ -288,7 +181,4 @@ def _lacks(run: Run) -> bool:
 
 def _where_to_make(runs: Sequence[Run]) -> str:
     wanted = dict.fromkeys(str(path) for run in runs for path in run.inputs() if not path.exists())
-    return (
-        f"expected text that is ready to train on, got none: {', '.join(wanted)}; make it where Snakemake is, "
-        f"and bring it here: snakemake --cores all -- {' '.join(wanted)}"
-    )
+    return f"make what there is not where Snakemake is, and bring it here: snakemake --cores all -- {' '.join(wanted)}"

@@ -85,7 +85,7 @@ def train(
         start = word_vectors.load(encoded, vectors or {}, config.model.width)
         made_of = _made_of(config, seed, meta) | start.described | seen(config.model, images)
         same, state = identity(config, made_of), run / "state"
-        with _alone(run) if processes.first else nullcontext():
+        with alone(run, "train.lock") if processes.first else nullcontext():
             if processes.first:
                 _begin(run, state, same, made_of["config"])
             trainer = Trainer(encoded, state, config, seed, chosen, images, processes, start)
@@ -122,10 +122,10 @@ def _check_tying(config: Experiment, meta: dict[str, Any], encoded: Path) -> Non
 
 
 @contextmanager
-def _alone(run: Path) -> Iterator[None]:
+def alone(run: Path, name: str) -> Iterator[None]:
     """Refuse a second process that would train in the same folder; the lock ends with the process that holds it."""
     run.mkdir(parents=True, exist_ok=True)
-    with (run / "train.lock").open("w") as lock:
+    with (run / name).open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -14,7 +14,8 @@ import yaml
 from snakes import Project, jobs
 
 from nmt.config import System
-from nmt.reproduce import pieces
+from nmt.runs import pieces
+from nmt.training import alone
 
 SYSTEM: dict[str, Any] = {
     "corpus": "scenes",
@@ -35,10 +36,13 @@ def changed(**training: object) -> dict[str, Any]:
     return {**SYSTEM, "training": {**SYSTEM["training"], **training}}
 
 
+TRIAL = table(long=changed(updates=24), short=SYSTEM)
+
+
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     """A folder with encoded text, as it would be carried to a machine that can train and nothing else."""
-    found = Project(tmp_path_factory.mktemp("lent"), {"trial": table(long=changed(updates=24), short=SYSTEM)}, limit=60)
+    found = Project(tmp_path_factory.mktemp("lent"), {"trial": TRIAL}, limit=60)
     planned = found.snakemake("-n").stdout
     assert jobs(planned)["train"] == 2
     encoded = found.snakemake("--until", "encode")
@@ -76,8 +80,16 @@ def test_what_is_reproduced_without_the_workflow_is_done_for_it(project: Project
     assert (project.folder / "results/records/trial/short/seed1/training.json").is_file()
     left = jobs(project.snakemake("-n").stdout)
     assert set(left) == {"all", "track"} and left["track"] == 2
-    again = reproduce(project, bare, "trial")
+    training = project.folder / "results/runs/trial/short/seed1/training.json"
+    earlier = json.loads(training.read_text())
+    del earlier["config"]["training"]["on_nan"]  # written before there was this key
+    training.write_text(json.dumps(earlier))
+    project.write("workflow/tables/trial.yaml", TRIAL | {"metrics": ["bleu", "bleu1"]})
+    again = reproduce(project, bare, "trial", "trial", "--at-once", "9")
     assert ": training" not in again.stderr
+    assert "BLEU-1" in (project.folder / "results/tables/trial.md").read_text()  # scored again
+    assert reproduce(project, bare, "trial").stderr.count("\n") == 2  # and nothing is written once more
+    project.write("workflow/tables/trial.yaml", TRIAL)
 
 
 def test_a_later_end_goes_on_and_makes_the_rows_again(project: Project, bare: dict[str, str]) -> None:
@@ -91,17 +103,18 @@ def test_a_later_end_goes_on_and_makes_the_rows_again(project: Project, bare: di
     (decoded,) = run.glob("average-2/test/greedy-*/decoding.json")
     assert json.loads((run / "training.json").read_text())["updates"] == 15
     assert decoded.stat().st_mtime > (run / "training.json").stat().st_mtime
-    project.write("workflow/tables/trial.yaml", table(long=changed(updates=24), short=SYSTEM))
+    project.write("workflow/tables/trial.yaml", TRIAL)
 
 
-@pytest.mark.parametrize("ended_by", ["budget", "signal"])
+@pytest.mark.parametrize("ended_by", ["budget", "SIGTERM", "SIGHUP"])
 def test_a_training_under_way_saves_what_it_has(project: Project, bare: dict[str, str], ended_by: str) -> None:
     project.write(
         "workflow/tables/endless.yaml", table(endless=changed(updates=100_000, checkpoint_every="9000 updates"))
     )
     run = project.folder / "results/runs/endless/endless/seed1"
     log = run / "state/log.jsonl"
-    minutes = [] if ended_by == "signal" else ["--minutes", "0.2"]
+    log.unlink(missing_ok=True)
+    minutes = [] if ended_by != "budget" else ["--minutes", "0.2"]
     process = subprocess.Popen(
         command("endless", *minutes),
         cwd=project.folder,
@@ -110,24 +123,31 @@ def test_a_training_under_way_saves_what_it_has(project: Project, bare: dict[str
         stderr=subprocess.PIPE,
         text=True,
     )
-    if ended_by == "signal":
+    if ended_by != "budget":
         while not log.is_file() or '"train"' not in log.read_text():
             time.sleep(0.05)
-        process.send_signal(signal.SIGTERM)
+        process.send_signal(signal.Signals[ended_by])
     out, err = process.communicate(timeout=200)
-    assert process.returncode == (128 + signal.SIGTERM if ended_by == "signal" else 0), err
-    assert "run the same command again" in err if ended_by == "signal" else "unfinished  endless/endless" in out
+    assert process.returncode == (128 + signal.Signals[ended_by] if ended_by != "budget" else 0), err
+    assert "run the same command again" in err if ended_by != "budget" else "unfinished  endless/endless" in out
     assert len(list((run / "state/checkpoints").glob("update-*"))) >= 1
     assert not (run / "training.json").exists()
+
+
+def test_a_run_that_another_command_makes_is_left_to_it(project: Project, bare: dict[str, str]) -> None:
+    with alone(project.folder / "results/runs/trial/short/seed1", "reproduce.lock"):
+        done = reproduce(project, bare, "trial", "--seed", "1", expected=1)
+    assert "another process trains here" in done.stderr and "failed      trial/short seed 1" in done.stdout
 
 
 def test_text_that_is_not_there_is_asked_for(tmp_path: Path, bare: dict[str, str]) -> None:
     lacking = Project(tmp_path / "lacking", {"trial": table(short=SYSTEM)}, limit=60)
     told = reproduce(lacking, bare, "trial", expected=1).stderr
     assert (
-        "expected text that is ready to train on" in told and "snakemake --cores all -- results/encoded/scenes" in told
+        "left out, for there is no results/encoded" in told
+        and "snakemake --cores all -- results/encoded/scenes" in told
     )
-    assert "no target 'table_trail'; did you mean" in reproduce(lacking, bare, "trail", expected=1).stderr
+    assert "trail.yaml: no such file; here are: trial; did you mean 'trial'?" in reproduce(lacking, bare, "trail", expected=1).stderr
 
 
 def test_a_failed_training_is_named_and_the_others_go_on(project: Project, bare: dict[str, str]) -> None:

@@ -121,15 +121,10 @@ class _Gather:
         for row in self.table.rows:
             found = self.quoted(row) if row.system is None else self.row(row)
             if row.system is not None:
-                baseline = self.named(row) or baselines.setdefault(self.comparable(row), row)
+                baseline = self.table.rival(row) or baselines.setdefault(self.comparable(row), row)
                 found["against"] = None if baseline is row else self.against(baseline, row)
             rows.append(found)
         return rows
-
-    def named(self, row: Row) -> Row | None:
-        """The row that another asks to be tested against."""
-        rivals = (other for other in self.table.rows if other.label == row.against and self.table.rivals(other, row))
-        return next(rivals, None)
 
     def comparable(self, row: Row) -> Comparable:
         """What rows share whose translations can be compared: test set, languages and raw references."""

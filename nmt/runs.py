@@ -1,0 +1,152 @@
+"""The trainings behind a table and its rows, as the commands of nmt that make them."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from nmt.checkpoint import Checkpoints
+from nmt.config import Row, System, amount
+from nmt.errors import DataError
+from nmt.files import read_json
+from nmt.layout import Layout
+from nmt.models import build
+from nmt.plan import Plan, dump, experiment
+from nmt.subwords import SIDES
+from nmt.training import Experiment
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """One system of a table, trained with one seed."""
+
+    plan: Plan
+    table: str
+    name: str
+    seed: int
+
+    def __str__(self) -> str:
+        return f"{self.table}/{self.name} seed {self.seed}"
+
+    @property
+    def system(self) -> System:
+        """Its configuration."""
+        return self.plan.system(self.table, self.name)
+
+    @property
+    def layout(self) -> Layout:
+        """Where its files are."""
+        return self.plan.layout
+
+    @property
+    def folder(self) -> Path:
+        """Of the training."""
+        return self.layout.run(self.table, self.name, self.seed)
+
+    @property
+    def encoded(self) -> Path:
+        """What it is trained on."""
+        return self.layout.encoded(self.system)
+
+    @cached_property
+    def rows(self) -> list[Row]:
+        """Those of the table that it is behind."""
+        return [row for row in self.plan.tables[self.table].rows if row.system == self.name]
+
+    def inputs(self) -> list[Path]:
+        """Everything that it and its rows are made from."""
+        tests = [self._texts(row) for row in self.rows]
+        pictures = [*self.plan.features(self.system, ["train", "valid"]), *filter(None, map(self._pictures, self.rows))]
+        found = [self.encoded, *(folder for both in tests for folder in both), *map(Path, pictures)]
+        return list(dict.fromkeys([*found, *self.plan.vectors(self.system).values()]))
+
+    def trained(self) -> bool:
+        """Whether the training has ended, and was the one asked for, on the text that is there."""
+        if not all((self.folder / name).is_file() for name in ("training.json", "log.jsonl")):
+            return False
+        made, meta = read_json(self.folder / "training.json"), read_json(self.encoded / "meta.json")
+        wanted = Experiment(model=self.system.model, training=self.system.training)
+        # By what differs from the defaults, as Snakemake sees it: a key that came to be later changes nothing.
+        same = Experiment.model_validate(made["config"]).essence() == wanted.essence()
+        return bool(same and made["data"] == meta["splits"])
+
+    def cost(self) -> float:
+        """Floating-point operations that its training still takes at most: 6 a parameter and target piece."""
+        meta = read_json(self.encoded / "meta.json")
+        sizes = [meta["vocabulary"][side] for side in SIDES]
+        with torch.device("meta"):
+            model = build(self.system.model, sizes[0], sizes[1], meta["ids"]["pad"])
+        left = max(0.0, pieces(self.system, meta["splits"]["train"]) - self._done())
+        return 0.0 if self.trained() else 6 * left * sum(parameter.numel() for parameter in model.parameters())
+
+    def _done(self) -> int:
+        """Target pieces trained on until the newest checkpoint; a damaged one is the training's to set aside."""
+        saved = Checkpoints(self.folder / "state" / "checkpoints")
+        for checkpoint in reversed(saved.all()):
+            with suppress(DataError, LookupError, TypeError):
+                return saved.progress(checkpoint).pieces
+        return 0
+
+    def training(self, device: str, threads: Sequence[str]) -> list[str]:
+        """The command that trains, or goes on."""
+        features = self.plan.features(self.system, ["train"])
+        images = [f"--images={Path(one).parent}" for one in features]
+        vectors = [f"--word-vectors={side}={file}" for side, file in self.plan.vectors(self.system).items()]
+        return [
+            "train", str(self.encoded), str(self.folder), "--config", experiment(self.system), f"--seed={self.seed}",
+            f"--name={self.table}/{self.name}", f"--device={device}", *threads, *images, *vectors,
+        ]  # fmt: skip
+
+    def scoring(self, row: Row, device: str, threads: Sequence[str]) -> Iterator[list[str]]:
+        """The commands that make a row of the training, those left out whose result is there and not older."""
+        model, test = self.layout.model(self.table, row, self.seed), self.plan.tables[self.table].test_of(row)
+        scores = self.layout.scores(self.table, row, test, self.seed)
+        raw, clean = self._texts(row)
+        hypotheses, (source, _) = scores / "hypotheses.txt", self.system.languages.split("-")
+        if older(model / "provenance.json", self.folder / "training.json"):
+            yield ["average", str(self.folder), str(model), f"--at={row.at}", f"--encoded={self.encoded}"]
+        if older(hypotheses, model / "provenance.json"):
+            images = [f"--images={one}" for one in [self._pictures(row)] if one]
+            text, decoding = str(clean / f"{test}.{source}"), ["--config", dump(row.decoding)]
+            yield ["decode", str(model), text, str(hypotheses), *decoding, f"--device={device}", *threads, *images]
+        if older(scores / "scores.json", hypotheses) or self._unscored(scores / "scores.json"):
+            where = [f"--clean={clean}", f"--raw={raw}", f"--model={model}", f"--out={scores}"]
+            what = [f"--test={test}", f"--languages={self.system.languages}", *self.plan.score_options(self.table)]
+            yield ["score", str(hypotheses), *where, *what]
+
+    def _unscored(self, scores: Path) -> bool:
+        """Whether a metric was asked for after these scores were made."""
+        return not set(self.plan.tables[self.table].also) <= set(read_json(scores)["tokenised"])
+
+    def _texts(self, row: Row) -> tuple[Path, Path]:
+        return self.layout.texts(self._tested(row), self.plan.tables[self.table].test_of(row))
+
+    def _pictures(self, row: Row) -> str | None:
+        found = self.plan.features(self._tested(row), [self.plan.tables[self.table].test_of(row)], row.decoding.images)
+        return found[0] if found else None
+
+    def _tested(self, row: Row) -> System:
+        return self.plan.tested(self.table, self.name, self.plan.tables[self.table].test_of(row))
+
+
+def pieces(system: System, train: dict[str, Any]) -> float:
+    """Target pieces of a whole training, should patience not end it.
+
+    Args:
+        system: what ends it, ``epochs`` or ``updates``, and its batches.
+        train: ``sentences`` and ``target_pieces`` of an epoch.
+    """
+    training, (number, unit) = system.training, amount(system.training.batch)
+    each = number if unit == "tokens" else number * train["target_pieces"] / train["sentences"]
+    limits = [training.epochs and training.epochs * train["target_pieces"]]
+    limits += [training.updates and training.updates * training.accumulate * each]
+    return min(float(limit) for limit in limits if limit is not None)
+
+
+def older(made: Path, source: Path) -> bool:
+    """Whether a file is missing, or older than what it is made from."""
+    return not made.is_file() or made.stat().st_mtime < source.stat().st_mtime
