@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,7 +15,8 @@ import yaml
 from snakes import Project, jobs
 
 from nmt.config import System
-from nmt.runs import pieces
+from nmt.plan import Plan
+from nmt.runs import Run, pieces
 from nmt.training import alone
 
 SYSTEM: dict[str, Any] = {
@@ -36,7 +38,7 @@ def changed(**training: object) -> dict[str, Any]:
     return {**SYSTEM, "training": {**SYSTEM["training"], **training}}
 
 
-TRIAL = table(long=changed(updates=24), short=SYSTEM)
+TRIAL = table(short=SYSTEM)
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +46,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     """A folder with encoded text, as it would be carried to a machine that can train and nothing else."""
     found = Project(tmp_path_factory.mktemp("lent"), {"trial": TRIAL}, limit=60)
     planned = found.snakemake("-n").stdout
-    assert jobs(planned)["train"] == 2
+    assert jobs(planned)["train"] == 1
     encoded = found.snakemake("--until", "encode")
     assert encoded.returncode == 0, encoded.stdout
     return found
@@ -71,15 +73,11 @@ def reproduce(
 
 
 def test_what_is_reproduced_without_the_workflow_is_done_for_it(project: Project, bare: dict[str, str]) -> None:
-    nothing = reproduce(project, bare, "trial", "--minutes", "0.000001").stdout
-    assert "unfinished  trial/long seed 1, trial/short seed 1" in nothing
-    done = reproduce(project, bare, "trial", "--minutes", "5")
-    assert "done        trial/long seed 1, trial/short seed 1" in done.stdout
-    begun = [line.split()[0] for line in done.stderr.splitlines() if ": training" in line]
-    assert begun == ["trial/short", "trial/long"]  # the cheaper one first
+    assert "unfinished  trial/short seed 1" in reproduce(project, bare, "trial", "--minutes", "0.000001").stdout
+    assert "done        trial/short seed 1" in reproduce(project, bare, "trial", "--minutes", "5").stdout
     assert (project.folder / "results/records/trial/short/seed1/training.json").is_file()
     left = jobs(project.snakemake("-n").stdout)
-    assert set(left) == {"all", "track"} and left["track"] == 2
+    assert left == {"all": 1, "track": 1}
     training = project.folder / "results/runs/trial/short/seed1/training.json"
     earlier = json.loads(training.read_text())
     del earlier["config"]["training"]["on_nan"]  # written before there was this key
@@ -88,13 +86,13 @@ def test_what_is_reproduced_without_the_workflow_is_done_for_it(project: Project
     again = reproduce(project, bare, "trial", "trial", "--at-once", "9")
     assert ": training" not in again.stderr
     assert "BLEU-1" in (project.folder / "results/tables/trial.md").read_text()  # scored again
-    assert reproduce(project, bare, "trial").stderr.count("\n") == 2  # and nothing is written once more
+    assert reproduce(project, bare, "trial").stderr == "trial/short seed 1: done\n"  # nothing is made once more
     project.write("workflow/tables/trial.yaml", TRIAL)
 
 
 def test_a_later_end_goes_on_and_makes_the_rows_again(project: Project, bare: dict[str, str]) -> None:
-    reproduce(project, bare, "trial", "--at-once", "2")
-    project.write("workflow/tables/trial.yaml", table(long=changed(updates=24), short=changed(updates=15)))
+    reproduce(project, bare, "trial")
+    project.write("workflow/tables/trial.yaml", table(short=changed(updates=15)))
     done = reproduce(project, bare, "trial")
     assert ": training" in done.stderr
     run = project.folder / "results/runs/trial/short/seed1"
@@ -147,7 +145,10 @@ def test_text_that_is_not_there_is_asked_for(tmp_path: Path, bare: dict[str, str
         "left out, for there is no results/encoded" in told
         and "snakemake --cores all -- results/encoded/scenes" in told
     )
-    assert "trail.yaml: no such file; here are: trial; did you mean 'trial'?" in reproduce(lacking, bare, "trail", expected=1).stderr
+    assert (
+        "trail.yaml: no such file; here are: trial; did you mean 'trial'?"
+        in reproduce(lacking, bare, "trail", expected=1).stderr
+    )
 
 
 def test_a_failed_training_is_named_and_the_others_go_on(project: Project, bare: dict[str, str]) -> None:
@@ -157,6 +158,23 @@ def test_a_failed_training_is_named_and_the_others_go_on(project: Project, bare:
     done = reproduce(project, bare, "broken", expected=1)
     assert "failed      broken/broken seed 1" in done.stdout and "done        broken/whole seed 1" in done.stdout
     assert "logs/reproduce/broken/broken-seed1.log" in done.stderr
+
+
+def test_what_is_cheaper_to_finish_comes_first(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(project.folder)
+    wide = SYSTEM | {"model": {**SYSTEM["model"], "width": 64}}
+    project.write("workflow/tables/costs.yaml", table(short=SYSTEM, long=changed(updates=24), wide=wide))
+    plan = Plan.load({"tables": ["costs"], "limit": 60}, "config.yaml")
+    costs = {run.name: run.cost() for run in (Run(plan, "costs", *run) for run in plan.runs("costs"))}
+    assert costs["long"] == 2 * costs["short"]
+    assert 2 * costs["short"] < costs["wide"]  # embeddings twice, the matrices between them four times
+    shutil.copytree("results/runs/trial/short/seed1/state", "results/runs/costs/long/seed1/state")
+    damaged = sorted(Path("results/runs/costs/long/seed1/state/checkpoints").glob("update-*"))[-1] / "progress.json"
+    run = Run(plan, "costs", "long", 1)
+    left = run.cost()
+    assert left < costs["long"]
+    damaged.write_text("")
+    assert left < run.cost() < costs["long"]  # the checkpoint before it counts
 
 
 @pytest.mark.parametrize(
