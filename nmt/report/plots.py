@@ -140,16 +140,19 @@ def _both(axes: Axes, curves: Curves, value: Callable[[Mapping[str, Any]], float
 def _lines(
     axes: Axes, curves: Curves, points: Callable[[Records], Iterable[tuple[float, float]]], **style: Any
 ) -> None:
-    """A line a log, the seeds of a system in its colour."""
-    for colour, logs in zip(_colours(len(curves)), curves.values(), strict=True):
+    """A line a log, the seeds of a system alike."""
+    for number, logs in enumerate(curves.values()):
         for records in logs:
             line = list(points(records))
             if line:
-                axes.plot(*zip(*line, strict=True), color=colour, **style)
+                axes.plot(*zip(*line, strict=True), **(style | _look(number)))
 
 
-def _colours(count: int) -> list[str]:
-    return [COLOURS[i % len(COLOURS)] for i in range(count)]
+def _look(number: int) -> dict[str, Any]:
+    """What tells a system's lines from the others': its colour; for more systems than colours, marks besides."""
+    colour = {"color": COLOURS[number % len(COLOURS)]}
+    marks = {"marker": "s^D"[number // len(COLOURS) % 3 - 1], "markerfacecolor": "white", "markersize": 4.5}
+    return colour | (marks | {"markevery": 0.05} if number >= len(COLOURS) else {})
 
 
 def _points(
@@ -172,9 +175,9 @@ def _epochs(records: Records, value: Callable[[Mapping[str, Any]], float]) -> li
 
 
 def _legend(axes: Axes, curves: Curves, both: bool, training: str = "training, mean of the epoch") -> None:
-    """The systems by colour, and, where both are drawn, what dashes mean."""
+    """The systems by their looks, and, where both are drawn, what dashes mean."""
     names = list(curves) if len(curves) > 1 else []
-    handles = [Line2D([], [], color=c, label=n) for c, n in zip(_colours(len(names)), names, strict=True)]
+    handles = [Line2D([], [], label=name, **_look(number)) for number, name in enumerate(names)]
     grey = "#666666" if names else COLOURS[0]
     if both:
         handles.append(Line2D([], [], color=grey, linestyle="--", label=training))
