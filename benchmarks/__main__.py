@@ -16,6 +16,7 @@ from benchmarks.measure import RESULTS, section
 ALL = {
     "training": ("Training beside other toolkits", ("threads", "rounds")),
     "decoding": ("Translating beside other toolkits", ("threads", "rounds")),
+    "equality": ("What the optimisations change", ("threads",)),
     "growth": ("How the cost of training grows", ("threads",)),
     "stages": ("Stages, start-up, a whole run", ("threads",)),
     "serve": ("The server under load", ("threads",)),

@@ -13,7 +13,9 @@ from nmt.config import Recurrent, Transformer
 from nmt.data import Batch
 from nmt.models import build
 
-MODULES = ("__main__", "decoding", "export", "faults", "growth", "measure", "peers", "serve", "stages", "training")
+MODULES = (
+    "__main__", "decoding", "equality", "export", "faults", "growth", "measure", "peers", "serve", "stages", "training"
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("name", MODULES)
