@@ -7,6 +7,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +106,20 @@ def test_a_later_end_goes_on_and_makes_the_rows_again(project: Project, bare: di
     project.write("workflow/tables/trial.yaml", TRIAL)
 
 
+@contextmanager
+def started(project: Project, env: dict[str, str], *arguments: str) -> Iterator["subprocess.Popen[str]"]:
+    """The command under way, with SIGHUP as a terminal gives it, not as nohup does; ended in any case."""
+    process = subprocess.Popen(
+        command(*arguments), cwd=project.folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),
+    )  # fmt: skip
+    try:
+        yield process
+    finally:
+        process.terminate()
+        process.wait()
+
+
 @pytest.mark.parametrize("ended_by", ["budget", "SIGTERM", "SIGHUP"])
 def test_a_training_under_way_saves_what_it_has(project: Project, bare: dict[str, str], ended_by: str) -> None:
     project.write(
@@ -113,19 +129,12 @@ def test_a_training_under_way_saves_what_it_has(project: Project, bare: dict[str
     log = run / "state/log.jsonl"
     log.unlink(missing_ok=True)
     minutes = [] if ended_by != "budget" else ["--minutes", "0.2"]
-    process = subprocess.Popen(
-        command("endless", *minutes),
-        cwd=project.folder,
-        env=bare,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    if ended_by != "budget":
-        while not log.is_file() or '"train"' not in log.read_text():
-            time.sleep(0.05)
-        process.send_signal(signal.Signals[ended_by])
-    out, err = process.communicate(timeout=200)
+    with started(project, bare, "endless", *minutes) as process:
+        if ended_by != "budget":
+            while not log.is_file() or '"train"' not in log.read_text():
+                time.sleep(0.05)
+            process.send_signal(signal.Signals[ended_by])
+        out, err = process.communicate(timeout=200)
     assert process.returncode == (128 + signal.Signals[ended_by] if ended_by != "budget" else 0), err
     assert "run the same command again" in err if ended_by != "budget" else "unfinished  endless/endless" in out
     assert len(list((run / "state/checkpoints").glob("update-*"))) >= 1
