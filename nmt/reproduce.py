@@ -22,6 +22,7 @@ from nmt.plan import Plan, table_path
 from nmt.runs import Run, older
 from nmt.training import alone
 
+ENDS = ("done", "unfinished", "failed", "left out")
 POLL = 0.2  # seconds between looks at the clock
 GRACE = 120  # seconds that a training told to stop has to save what it has
 STOPPED = (0, 128 + signal.SIGTERM, -signal.SIGTERM)
@@ -79,9 +80,8 @@ def reproduce(plan: Plan, tables: Sequence[str], minutes: float, at_once: int) -
         raise Interrupted(clock.told, f"with {list(ends.values()).count('done')} of {len(runs)} trainings done")
     if len(ready) < len(runs):
         print(f"left out: {_where_to_make(runs)}", file=sys.stderr)
-    outcome: dict[str, list[str]] = {"done": [], "unfinished": [], "failed": unwritten, "left out": []}
-    for run in runs:
-        outcome[ends.get(run, "left out")].append(str(run))
+    outcome = {end: [str(run) for run in runs if ends.get(run, "left out") == end] for end in ENDS}
+    outcome["failed"] += unwritten
     return outcome
 
 

@@ -76,12 +76,14 @@ class Run:
 
     def cost(self) -> float:
         """Floating-point operations that its training still takes at most: 6 a parameter and target piece."""
+        if self.trained():
+            return 0.0
         meta = read_json(self.encoded / "meta.json")
         sizes = [meta["vocabulary"][side] for side in SIDES]
         with torch.device("meta"):
             model = build(self.system.model, sizes[0], sizes[1], meta["ids"]["pad"])
         left = max(0.0, pieces(self.system, meta["splits"]["train"]) - self._done())
-        return 0.0 if self.trained() else 6 * left * sum(parameter.numel() for parameter in model.parameters())
+        return 6 * left * sum(parameter.numel() for parameter in model.parameters())
 
     def _done(self) -> int:
         """Target pieces trained on until the newest checkpoint; a damaged one is the training's to set aside."""
