@@ -150,6 +150,20 @@ class Subwords(Strict):
     size: int = Field(8192, ge=8, description="pieces, the four special ones included; for words: at most")
     joint: bool = Field(True, description="one vocabulary for both sides, or one a side of this size each")
     ids: SpecialIds = SpecialIds()
+    dropout: Probability = Field(
+        0.0, description="of each merge, in the training text alone: BPE dropout (Provilkov and others 2020)"
+    )
+    segmentations: Positive = Field(
+        1, description="with dropout: times that the training text is encoded, each cut anew; an epoch is all of them"
+    )
+
+    @model_validator(mode="after")
+    def _dropout_has_merges(self) -> Self:
+        if self.dropout and self.kind == "words":
+            raise ValueError("dropout leaves out merges, and kind: words has none; remove it, or choose kind: bpe")
+        if self.segmentations > 1 and not self.dropout:
+            raise ValueError(f"segmentations: {self.segmentations} would all be alike without dropout; give both")
+        return self
 
     @model_validator(mode="after")
     def _holds_every_byte(self) -> Self:

@@ -1,6 +1,7 @@
 """Encoded corpora: written once as flat arrays of ids, read memory-mapped, served as padded batches."""
 
 import shutil
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nmt.chunks import WHOLE, Chunks, Shard, blocks, mark
-from nmt.config import SpecialIds, amount
+from nmt.config import SpecialIds, Subwords, amount
 from nmt.errors import DataError
 from nmt.files import DROPPED, atomic_directory, count_lines, read_json, read_lines, sha256, write_json
 from nmt.images import OfSplit, Pictures, none
@@ -47,20 +48,34 @@ def encode_corpus(clean: Path, subwords: Path, out: Path, languages: str, shard:
     vocabularies = [Vocabulary(subwords / f"{side}.model") for side in SIDES]
     texts = {split: [clean / f"{split}.{language}" for language in languages.split("-")] for split in SPLITS}
     read = [*(subwords / f"{side}.model" for side in SIDES), *chain.from_iterable(texts.values())]
-    chunks = Chunks(out, mark(CHUNK, read), CHUNK)
+    config = _subwords(subwords)
+    chunks = Chunks(out, mark([CHUNK, config.dropout], read), CHUNK)
     if shard:
         for split, files in texts.items():
             for file, vocabulary, side in zip(files, vocabularies, SIDES, strict=True):
-                _encode_chunks(chunks, file, vocabulary, f"{split}.{side}-", shard)
+                _encode_side(chunks, file, vocabulary, f"{split}.{side}", _cuts(split, config), shard)
         return
     try:
         with atomic_directory(out) as folder:
-            splits = {s: _encode_split(chunks, s, files, vocabularies, folder) for s, files in texts.items()}
+            splits = {
+                split: _encode_split(chunks, split, files, vocabularies, _cuts(split, config), folder)
+                for split, files in texts.items()
+            }
             _complete(folder, clean, subwords, languages, splits)
     except DataError:
         chunks.forget()  # as it cannot go on
         raise
     chunks.forget()
+
+
+def _subwords(folder: Path) -> Subwords:
+    """The settings that the subwords of a folder were learned by."""
+    return Subwords(**read_json(folder / "subwords.json")["subwords"])
+
+
+def _cuts(split: str, config: Subwords) -> list[float]:
+    """The dropout of each time that a split is encoded: what is translated is always cut in one way."""
+    return [config.dropout] * config.segmentations if split == "train" else [0.0]
 
 
 def _complete(folder: Path, clean: Path, subwords: Path, languages: str, splits: dict[str, Any]) -> None:
@@ -86,14 +101,19 @@ def _complete(folder: Path, clean: Path, subwords: Path, languages: str, splits:
 
 
 def _encode_split(
-    chunks: Chunks, split: str, files: Sequence[Path], vocabularies: Sequence[Vocabulary], folder: Path
+    chunks: Chunks,
+    split: str,
+    files: Sequence[Path],
+    vocabularies: Sequence[Vocabulary],
+    cuts: Sequence[float],
+    folder: Path,
 ) -> dict[str, Any]:
     """Encode the chunks of a split that are missing, and join all; returns its part of meta.json."""
     counts = []
     for file, vocabulary, side in zip(files, vocabularies, SIDES, strict=True):
-        places = _encode_chunks(chunks, file, vocabulary, f"{split}.{side}-")
+        places = _encode_side(chunks, file, vocabulary, f"{split}.{side}", cuts)
         counts.append(_join(places, folder / f"{split}.{side}", _dtype(vocabulary)))
-    _check_aligned(files, [sentences for sentences, _ in counts])
+    _check_aligned(files, [sentences // len(cuts) for sentences, _ in counts])
     return {
         "sentences": counts[0][0],
         **{f"{side}_pieces": pieces for side, (_, pieces) in zip(SIDES, counts, strict=True)},
@@ -109,14 +129,26 @@ def _check_aligned(files: Sequence[Path], counts: Sequence[int]) -> None:
         raise DataError(f"{files[0]} and {files[1]}: expected sentences, got empty files; look at cleaning's report")
 
 
-def _encode_chunks(chunks: Chunks, text: Path, vocabulary: Vocabulary, name: str, shard: Shard = WHOLE) -> list[Path]:
+def _encode_side(
+    chunks: Chunks, text: Path, vocabulary: Vocabulary, name: str, cuts: Sequence[float], shard: Shard = WHOLE
+) -> list[Path]:
+    """Encode a text once for each of ``cuts``, their dropout; returns the places of all chunks, in order."""
+    each = [_encode_chunks(chunks, text, vocabulary, f"{name}-{n}-", cut, shard) for n, cut in enumerate(cuts)]
+    return list(chain.from_iterable(each))
+
+
+def _encode_chunks(
+    chunks: Chunks, text: Path, vocabulary: Vocabulary, name: str, dropout: float, shard: Shard
+) -> list[Path]:
     """Encode a shard's chunks of a text that are not there yet; returns the places of all chunks."""
     lines = count_lines(text)
     numbers = chunks.numbers(lines, shard)
     for place, block in chunks.undone(read_lines(text, numbers.start * CHUNK), numbers, name):
         with atomic_directory(place) as part, (part / IDS).open("wb") as ids, (part / LENGTHS).open("wb") as lengths:
             while some := list(islice(block, BATCH)):
-                rows = vocabulary.encode(some)
+                # Of the text and which time it is, so that an encoding that is resumed, or shared out, is the same.
+                seed = zlib.crc32("\n".join([name, *some]).encode())
+                rows = vocabulary.encode(some, dropout, seed)
                 np.fromiter(chain.from_iterable(rows), _dtype(vocabulary)).tofile(ids)
                 np.fromiter(map(len, rows), np.int64, len(rows)).tofile(lengths)
     return chunks.places(lines, name)
@@ -260,13 +292,15 @@ class Parallel:
 def raw_lines(encoded: Path, split: str, sentences: int) -> tuple[Indices, int]:
     """The line of the raw text, from 0, that each sentence of a split comes from, and how many lines that had.
 
-    Of training text that goes through the same images again and again (`nmt.back_translation`), the lines are those of
-    its first round.
+    Of training text that goes through the same images again and again (`nmt.back_translation`), or that is encoded
+    several times, the lines are those of its first round.
     """
+    meta = read_json(encoded / "meta.json")
+    times = len(_cuts(split, Subwords(**meta["subwords"]["subwords"])))
     dropped = list(read_lines(encoded / DROPPED)) if split == "train" and (encoded / DROPPED).is_file() else []
-    total = sentences + len(dropped)
-    lines = np.delete(np.arange(total), np.array(dropped, np.int64) - 1)
-    images = read_json(encoded / "meta.json").get("images", total) if split == "train" else total
+    total = sentences // times + len(dropped)
+    lines = np.tile(np.delete(np.arange(total), np.array(dropped, np.int64) - 1), times)
+    images = meta.get("images", total) if split == "train" else total
     return lines % images, images
 
 

@@ -41,11 +41,23 @@ class Vocabulary:
     def __len__(self) -> int:
         return int(self._pieces.vocab_size())
 
-    def encode(self, lines: Sequence[str]) -> list[list[int]]:
-        """Ids of each line, without BOS and EOS."""
+    def encode(self, lines: Sequence[str], dropout: float = 0.0, seed: int = 0) -> list[list[int]]:
+        """Ids of each line, without BOS and EOS.
+
+        Args:
+            lines: the text.
+            dropout: the probability that a merge of BPE is left out (Provilkov, Emelianenko and Voita 2020).
+            seed: what decides which are; below 2^32.
+        """
         if self.whole_words:  # sentencepiece would merge neighbouring unknown words into one
             return [[self._pieces.piece_to_id(START + word) for word in line.split()] for line in lines]
-        return list(self._pieces.encode([to_symbols(line) for line in lines] if self.bytewise else list(lines)))
+        texts = [to_symbols(line) for line in lines] if self.bytewise else list(lines)
+        if not dropout:
+            return list(self._pieces.encode(texts))
+        sentencepiece.set_random_generator_seed(seed)
+        # Several threads would draw in an order of their own.
+        cut = self._pieces.encode(texts, enable_sampling=True, nbest_size=-1, alpha=dropout, num_threads=1)
+        return list(cut)
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
         """Text of each sequence of ids; pad, BOS and EOS give nothing, unk gives ``<unk>``."""

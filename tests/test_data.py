@@ -1,14 +1,18 @@
 """Encoded corpora and batches, against the text they came from."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from copytask import copy_lines, write_clean
+from pydantic import ValidationError
 
+from nmt.chunks import Shard
 from nmt.config import SpecialIds, Subwords
-from nmt.data import Parallel, encode_corpus
+from nmt.data import Parallel, encode_corpus, raw_lines
 from nmt.errors import ConfigError, DataError
+from nmt.files import DROPPED
 from nmt.subwords import Vocabulary, learn
 
 
@@ -89,6 +93,55 @@ def test_top_words_are_kept(tmp_path: Path) -> None:
     encoded = encode(tmp_path, Subwords(kind="words", size=8), ["a a a a b b b c c d d e f g"] * 3)
     vocabulary = Vocabulary(encoded / "source.model")
     assert vocabulary.decode(vocabulary.encode(["a b c d e f"])) == ["a b c d <unk> <unk>"]
+
+
+DROPPING = Subwords(size=60, dropout=0.3, segmentations=3)
+WORDS = [f"{word} {other}" for word in ("anna", "anton", "banane", "tanne") for other in ("kannen", "kanten", "enten")]
+
+
+def test_bpe_dropout_cuts_the_training_text_anew_each_time_and_what_is_translated_never(tmp_path: Path) -> None:
+    encoded = encode(tmp_path, DROPPING, WORDS)
+    data, vocabulary = Parallel(encoded, "train"), Vocabulary(encoded / "target.model")
+    assert len(data.target.lengths) == 3 * len(WORDS)
+    rows = [data.target.pieces(i) for i in range(3 * len(WORDS))]
+    assert vocabulary.decode(rows) == WORDS * 3
+    cuts = [rows[n * len(WORDS) : (n + 1) * len(WORDS)] for n in range(3)]
+    assert len({str(cut) for cut in [*cuts, vocabulary.encode(WORDS)]}) == 4
+    valid = Parallel(encoded, "valid").target
+    assert [valid.pieces(i) for i in range(2)] == vocabulary.encode(WORDS[:2])
+
+
+def test_bpe_dropout_leaves_out_that_share_of_merges(tmp_path: Path) -> None:
+    vocabulary = Vocabulary(encode(tmp_path, Subwords(size=9), ["ab"] * 4) / "target.model")
+    cut = vocabulary.encode(["ab"] * 4000, dropout=0.25, seed=1)
+    whole = sum(len(row) == 1 for row in cut) / len(cut)  # two merges make it of ▁, a and b
+    assert whole == pytest.approx(0.75**2, abs=0.03)  # four standard deviations
+
+
+def test_bpe_dropout_is_the_same_in_every_encoding_whole_or_shared_out(tmp_path: Path) -> None:
+    whole = encode(tmp_path / "whole", DROPPING, WORDS)
+    shared = tmp_path / "whole" / "shared"
+    for shard in (Shard(2, 2), Shard(1, 2), None):
+        encode_corpus(tmp_path / "whole/clean", tmp_path / "whole/subwords", shared, "en-de", shard)
+    for file in whole.glob("*.npy"):
+        assert (shared / file.name).read_bytes() == file.read_bytes()
+
+
+def test_the_pictures_of_text_that_is_encoded_several_times_are_those_of_its_lines(tmp_path: Path) -> None:
+    encoded = encode(tmp_path, DROPPING, WORDS)
+    (encoded / DROPPED).write_text("2\n5\n")  # lines of the raw text that cleaning left out
+    lines, total = raw_lines(encoded, "train", 3 * len(WORDS))
+    once = [line for line in range(len(WORDS) + 2) if line + 1 not in (2, 5)]
+    assert total == len(WORDS) + 2 and lines.tolist() == once * 3
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [({"kind": "words", "dropout": 0.1}, "has none"), ({"segmentations": 4}, "alike without dropout")],
+)
+def test_bpe_dropout_that_would_do_nothing_is_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        Subwords(**settings)
 
 
 def test_a_vocabulary_larger_than_the_text_allows_is_refused(tmp_path: Path) -> None:
