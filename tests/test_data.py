@@ -14,6 +14,7 @@ from nmt.data import Parallel, encode_corpus, raw_lines
 from nmt.errors import ConfigError, DataError
 from nmt.files import DROPPED
 from nmt.subwords import Vocabulary, learn
+from nmt.text.stats import subwords
 
 
 def test_batches_hold_each_pair_once_and_decode_to_the_text(copy_corpus: Path) -> None:
@@ -107,6 +108,8 @@ def test_bpe_dropout_cuts_the_training_text_anew_each_time_and_what_is_translate
     assert vocabulary.decode(rows) == WORDS * 3
     cuts = [rows[n * len(WORDS) : (n + 1) * len(WORDS)] for n in range(3)]
     assert len({str(cut) for cut in [*cuts, vocabulary.encode(WORDS)]}) == 4
+    counted = subwords(encoded, {"train": tmp_path / "clean"}, "en-de")["train"]["de"]
+    assert counted == pytest.approx(sum(map(len, rows)) / 3)
     valid = Parallel(encoded, "valid").target
     assert [valid.pieces(i) for i in range(2)] == vocabulary.encode(WORDS[:2])
 

@@ -11,8 +11,10 @@ CHUNK = 10_000
 """Lines encoded at a time."""
 
 
-def subwords(encoded: Path, texts: Mapping[str, Path], languages: str) -> dict[str, dict[str, int]]:
+def subwords(encoded: Path, texts: Mapping[str, Path], languages: str) -> dict[str, dict[str, float]]:
     """Subwords of some splits, a language each; training and validation as counted when they were encoded.
+
+    Of training text that is encoded several times, the mean of these times.
 
     Args:
         encoded: folder of encoded text, which holds the subword models.
@@ -25,14 +27,15 @@ def subwords(encoded: Path, texts: Mapping[str, Path], languages: str) -> dict[s
     Raises:
         DataError: a file is missing or damaged.
     """
-    counted = read_json(encoded / "meta.json")["splits"]
-    found: dict[str, dict[str, int]] = {}
+    meta = read_json(encoded / "meta.json")
+    counted, times = meta["splits"], {"train": meta["subwords"]["subwords"].get("segmentations", 1)}
+    found: dict[str, dict[str, float]] = {}
     for side, language in zip(SIDES, languages.split("-"), strict=True):
         vocabulary = Vocabulary(encoded / f"{side}.model")
         for split, folder in texts.items():
             known = counted.get(split, {}).get(f"{side}_pieces")
-            number = _count(folder / f"{split}.{language}", vocabulary) if known is None else known
-            found.setdefault(split, {})[language] = number
+            count = _count(folder / f"{split}.{language}", vocabulary) if known is None else known
+            found.setdefault(split, {})[language] = count / times.get(split, 1)
     return found
 
 
