@@ -9,12 +9,14 @@ import torch
 from torch import Tensor
 
 from nmt import runtime
-from nmt.checkpoint import WEIGHTS, Checkpoints, best_of, load_verified, write_tensors
+from nmt.checkpoint import WEIGHTS, Checkpoints, best_of, load_verified, whole_weights, write_tensors
 from nmt.errors import ConfigError, DataError
 from nmt.files import atomic_directory, read_json, sha256, write_json
 from nmt.subwords import SIDES
 
 WHERE_IN_STATE = Path("state") / "checkpoints"
+SHARED = ("config.json", "cleaning.json", *(f"{side}.model" for side in SIDES))
+"""What is the same in every model of an ensemble."""
 
 
 def average(run: Path, encoded: Path, at: str, out: Path) -> None:
@@ -44,6 +46,48 @@ def average(run: Path, encoded: Path, at: str, out: Path) -> None:
         write_json(folder / "cleaning.json", {"cleaning": meta["cleaning"], "languages": meta["languages"]})
         made = _provenance(training, meta, at, chosen, run) | {"weights_sha256": sha256(folder / WEIGHTS)}
         write_json(folder / "provenance.json", made)
+
+
+def ensemble(models: Sequence[Path], out: Path) -> None:
+    """Make one model directory of several, which translate together (`nmt.search.Ensemble`).
+
+    Args:
+        models: directories that `average` wrote, of one configuration and one vocabulary.
+        out: the model directory. Parameters have the number of their model, from 0, before their name.
+
+    Raises:
+        ConfigError: they are fewer than two, or do not fit one another.
+        DataError: one is damaged.
+    """
+    if len(models) < 2:
+        raise ConfigError(f"expected two models or more for an ensemble, got {len(models)}; name more")
+    for model in models:
+        if "members" in read_json(model / "config.json"):
+            raise ConfigError(f"{model}: expected a model, got an ensemble; name its models instead")
+        if differs := [name for name in SHARED if sha256(model / name) != sha256(models[0] / name)]:
+            raise ConfigError(
+                f"{model}: expected the same {', '.join(differs)} as in {models[0]}, got another; an ensemble is of "
+                "models that differ in their weights alone"
+            )
+    with atomic_directory(out) as folder:
+        for name in SHARED:
+            shutil.copyfile(models[0] / name, folder / name)
+        write_json(folder / "config.json", read_json(models[0] / "config.json") | {"members": len(models)})
+        weights = {f"{n}.{name}": w for n, model in enumerate(models) for name, w in whole_weights(model).items()}
+        write_tensors(weights, folder / WEIGHTS)
+        made = [read_json(model / "provenance.json") for model in models]
+        write_json(folder / "provenance.json", _together(made) | {"weights_sha256": sha256(folder / WEIGHTS)})
+
+
+def _together(made: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The provenance of an ensemble, of its members'."""
+    return made[0] | {
+        "seed": "-".join(str(one["seed"]) for one in made), "averaged_by": runtime.code_version(),
+        "checkpoints": [f"seed {one['seed']}: {name}" for one in made for name in one["checkpoints"]],
+        **{key: sum(one[key] for one in made) for key in ("training_seconds", "parameters")},
+        **{key: max(one[key] for one in made) for key in ("update", "epoch")}, "valid_loss": None, "valid_bleu": None,
+        "members": [one["weights_sha256"] for one in made],
+    }  # fmt: skip
 
 
 def select(run: Path, at: str, monitor: str) -> list[Path]:

@@ -182,6 +182,19 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
         raise DataError(f"{path}: expected safetensors, got: {error}") from None
 
 
+def whole_weights(folder: Path) -> dict[str, Tensor]:
+    """The weights of a model directory; raises DataError where their bits are not those that were written."""
+    weights, made = folder / WEIGHTS, folder / "provenance.json"
+    found = read_tensors(weights)
+    expected = read_json(made).get("weights_sha256") if made.is_file() else None
+    if expected and (got := sha256(weights)) != expected:
+        raise DataError(
+            f"{weights}: expected the checksum in provenance.json, {expected[:12]}…, got {got[:12]}…; the file is "
+            "damaged, make it again with `nmt average`"
+        )
+    return found
+
+
 def _flatten(model: nn.Module, optimizer: optim.Optimizer) -> dict[str, Tensor]:
     names = {id(parameter): name for name, parameter in model.named_parameters()}
     return {

@@ -339,6 +339,16 @@ def average(run: Path, model: Path, at: str, encoded: Path) -> None:
 
 
 @main.command()
+@click.argument("models", type=PATH, nargs=-1, required=True)
+@click.argument("out", type=PATH)
+def ensemble(models: tuple[Path, ...], out: Path) -> None:
+    """Make the directory OUT of MODELS that translate together, by the mean of what they expect."""
+    from nmt.average import ensemble as make_ensemble
+
+    make_ensemble(models, out)
+
+
+@main.command()
 @click.argument("model", type=PATH)
 @click.argument("source", type=PATH)
 @click.argument("out", type=PATH)

@@ -499,6 +499,7 @@ class Row(Strict):
     label: str
     system: Name | None = Field(None, description="not given: a published figure for reference only")
     at: Selection = "best"
+    ensemble: bool = Field(False, description="the models of all seeds translate together, by their mean")
     test: Name | None = Field(None, description="when not given, the table's first test set")
     decoding: Decoding = Decoding()
     published: Published | None = None
@@ -545,6 +546,12 @@ class Table(_Shown):
     def seeds_of(self, system: str, seeds: Sequence[int]) -> Sequence[int]:
         """The seeds of a system: its own, else those of the settings."""
         return self.systems[system].seeds or seeds
+
+    def models_of(self, row: Row, seeds: Sequence[int]) -> Sequence[int | str]:
+        """The models that translate a row, one after the other: by their seeds, those of an ensemble as ``1-2-3``."""
+        assert row.system is not None
+        own = self.seeds_of(row.system, seeds)
+        return ["-".join(map(str, own))] if row.ensemble else own
 
     @property
     def also(self) -> list[str]:

@@ -57,6 +57,8 @@ def export(model: Path, out: Path, to: Format) -> None:
 def _ctranslate2(folder: Path, translator: Translator, out: Path) -> None:
     """Its ``model.bin``, ``config.json`` and vocabularies; beside them what cleans and encodes text."""
     model = translator.model
+    if len(translator.models) > 1:
+        raise ConfigError(f"--format ctranslate2: expected one model, got an ensemble in {folder}; use --format pyfunc")
     if not isinstance(model, Transformer) or isinstance(model, Multimodal):
         raise ConfigError(
             f"--format ctranslate2: expected a Transformer, got a {model.config.kind} model in {folder}, "

@@ -62,20 +62,23 @@ class Layout:
         """Image features of a corpus, ``{split}.npy`` each."""
         return self.results / "features" / self.corpus(corpus) / backbone
 
-    def run(self, table: str, system: str, seed: int) -> Path:
-        """One system trained with one seed: ``training.json``, ``state/`` and what is made of them."""
+    def run(self, table: str, system: str, seed: int | str) -> Path:
+        """One system trained with one seed: ``training.json``, ``state/`` and what is made of them.
+
+        Of several, ``1-2-3``, only what their models make together.
+        """
         return self.runs(table) / system / f"seed{seed}"
 
     def runs(self, table: str) -> Path:
         """All systems of a table."""
         return self.results / "runs" / table
 
-    def model(self, table: str, row: Row, seed: int) -> Path:
+    def model(self, table: str, row: Row, seed: int | str) -> Path:
         """Model directory of a row: its system at its checkpoint selection."""
         assert row.system is not None
         return self.run(table, row.system, seed) / row.at.replace(" ", "-") / "model"
 
-    def scores(self, table: str, row: Row, test: str, seed: int) -> Path:
+    def scores(self, table: str, row: Row, test: str, seed: int | str) -> Path:
         """Hypotheses, references and scores of a row on a test set."""
         return self.model(table, row, seed).parent / test / decoding_slug(row.decoding)
 

@@ -108,6 +108,7 @@ class Plan:
         tables = _tables(names, asked)
         for name in asked & set(tables):
             check_tests(name, tables[name], checked)
+            check_ensembles(name, tables[name], checked)
             if own_files:
                 check_own_files(tables[name], checked)
             check_back_translations(name, tables)
@@ -200,7 +201,13 @@ class Plan:
 
     def runs(self, table: str) -> list[tuple[str, int]]:
         """Each training of a table: system and seed."""
-        return list(dict.fromkeys((system, seed) for system, seed, _ in self._trained(table)))
+        found: Table = _choose("no table", table, self.tables)
+        systems = dict.fromkeys(row.system for row in found.rows if row.system)
+        return [(system, seed) for system in systems for seed in found.seeds_of(system, self.settings.seeds)]
+
+    def ensembles(self, table: str) -> list[tuple[str, str]]:
+        """Each ensemble of a table: system and seeds, ``1-2-3``."""
+        return list(dict.fromkeys((row.system or "", str(key)) for row, key in self._made(table) if row.ensemble))
 
     def training_files(self, table: str) -> list[str]:
         """What a table's trainings leave behind for its report."""
@@ -210,20 +217,16 @@ class Plan:
     def scores(self, table: str, run: tuple[str, int] | None = None) -> list[str]:
         """The score files behind a table, or behind one of its runs."""
         return [
-            str(self.layout.scores(table, row, self.tables[table].test_of(row), seed) / "scores.json")
-            for system, seed, row in self._trained(table)
-            if run in (None, (system, seed))
+            str(self.layout.scores(table, row, self.tables[table].test_of(row), key) / "scores.json")
+            for row, key in self._made(table)
+            if run in (None, (row.system, key))
         ]
 
-    def _trained(self, table: str) -> list[tuple[str, int, Row]]:
-        """Each row that is trained, once a seed."""
+    def _made(self, table: str) -> list[tuple[Row, int | str]]:
+        """Each row that is trained, once a model that translates it."""
         found: Table = _choose("no table", table, self.tables)
-        return [
-            (row.system, seed, row)
-            for row in found.rows
-            if row.system is not None
-            for seed in found.seeds_of(row.system, self.settings.seeds)
-        ]
+        seeds = self.settings.seeds
+        return [(row, key) for row in found.rows if row.system for key in found.models_of(row, seeds)]
 
     def table_files(self, table: str) -> list[str]:
         """Everything that a table's target asks for: the table, its figures, and its runs told to MLflow."""
@@ -372,6 +375,16 @@ def check_tests(name: str, table: Table, settings: Workflow) -> None:
             raise ConfigError(
                 f"{table_path(name)}: row '{row.label}': against: '{row.against}' translates {table.test_of(row)} of "
                 "another corpus, or another sample; name a row of the same sentences"
+            )
+
+
+def check_ensembles(name: str, table: Table, settings: Workflow) -> None:
+    """Refuse an ensemble of one model, before anything is trained."""
+    for row in table.rows:
+        if row.ensemble and row.system and len(seeds := table.seeds_of(row.system, settings.seeds)) < 2:
+            raise ConfigError(
+                f"{table_path(name)}: row '{row.label}': expected two seeds or more for an ensemble, got "
+                f"{list(seeds)}; give systems.{row.system}.seeds, or leave out ensemble: true"
             )
 
 

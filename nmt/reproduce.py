@@ -69,18 +69,21 @@ def reproduce(plan: Plan, tables: Sequence[str], minutes: float, at_once: int) -
         Interrupted: told to stop by a signal; all is saved.
     """
     runs = [Run(plan, table, *run) for table in tables for run in plan.runs(table)]
+    ensembles = [Run(plan, table, *models) for table in tables for models in plan.ensembles(table)]
     ready = sorted((run for run in runs if not _lacks(run)), key=Run.cost)
     if not ready:
         raise DataError("nothing to train: " + (_where_to_make(runs) if runs else "these tables have no systems"))
     clock, at_once = Clock(time.monotonic() + 60 * minutes), min(at_once, len(ready))
     with heeded(clock.heed, also=(signal.SIGHUP,)), ThreadPoolExecutor(at_once) as pool:
         ends = dict(zip(ready, pool.map(lambda run: _end(run, clock, at_once), ready), strict=True))
+        ends |= {one: _end(one, clock, at_once) if one.trained() else "unfinished" for one in ensembles}
         unwritten = [table for table in tables if not _report(plan, table, clock)]
     if clock.told:
-        raise Interrupted(clock.told, f"with {list(ends.values()).count('done')} of {len(runs)} trainings done")
+        done = [ends[run] for run in ready].count("done")
+        raise Interrupted(clock.told, f"with {done} of {len(runs)} trainings done")
     if len(ready) < len(runs):
         print(f"left out: {_where_to_make(runs)}", file=sys.stderr)
-    outcome = {end: [str(run) for run in runs if ends.get(run, "left out") == end] for end in ENDS}
+    outcome = {end: [str(run) for run in [*runs, *ensembles] if ends.get(run, "left out") == end] for end in ENDS}
     outcome["failed"] += unwritten
     return outcome
 

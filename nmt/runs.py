@@ -22,12 +22,12 @@ from nmt.training import Experiment
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """One system of a table, trained with one seed."""
+    """One system of a table, trained with one seed; or the models of several, ``1-2-3``, which translate together."""
 
     plan: Plan
     table: str
     name: str
-    seed: int
+    seed: int | str
 
     def __str__(self) -> str:
         return f"{self.table}/{self.name} seed {self.seed}"
@@ -54,8 +54,15 @@ class Run:
 
     @cached_property
     def rows(self) -> list[Row]:
-        """Those of the table that it is behind."""
-        return [row for row in self.plan.tables[self.table].rows if row.system == self.name]
+        """Those of the table that it is behind, alone."""
+        rows = [row for row in self.plan.tables[self.table].rows if row.system == self.name]
+        return [row for row in rows if row.ensemble == bool(self.members)]
+
+    @cached_property
+    def members(self) -> list["Run"]:
+        """The trainings of an ensemble; none of a training."""
+        seeds = str(self.seed).split("-")
+        return [Run(self.plan, self.table, self.name, int(seed)) for seed in seeds] if len(seeds) > 1 else []
 
     def inputs(self) -> list[Path]:
         """Everything that it and its rows are made from."""
@@ -66,6 +73,8 @@ class Run:
 
     def trained(self) -> bool:
         """Whether the training has ended, and was the one asked for, on the text that is there."""
+        if self.members:
+            return all(one.trained() for one in self.members)
         if not all((self.folder / name).is_file() for name in ("training.json", "log.jsonl")):
             return False
         made, meta = read_json(self.folder / "training.json"), read_json(self.encoded / "meta.json")
@@ -109,8 +118,12 @@ class Run:
         scores = self.layout.scores(self.table, row, test, self.seed)
         raw, clean = self._texts(row)
         hypotheses, (source, _) = scores / "hypotheses.txt", self.system.languages.split("-")
-        if older(model / "provenance.json", self.folder / "training.json"):
-            yield ["average", str(self.folder), str(model), f"--at={row.at}", f"--encoded={self.encoded}"]
+        parts = {one: self.layout.model(self.table, row, one.seed) for one in self.members or [self]}
+        for one, part in parts.items():
+            if older(part / "provenance.json", one.folder / "training.json"):
+                yield ["average", str(one.folder), str(part), f"--at={row.at}", f"--encoded={self.encoded}"]
+        if self.members and any(older(model / "provenance.json", part / "provenance.json") for part in parts.values()):
+            yield ["ensemble", *map(str, parts.values()), str(model)]
         if older(hypotheses, model / "provenance.json"):
             images = [f"--images={one}" for one in [self._pictures(row)] if one]
             text, decoding = str(clean / f"{test}.{source}"), ["--config", dump(row.decoding)]

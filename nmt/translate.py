@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass, replace
 from itertools import islice
@@ -16,7 +16,7 @@ from pydantic import TypeAdapter
 from torch import Tensor
 
 from nmt import runtime
-from nmt.checkpoint import load_weights, read_tensors
+from nmt.checkpoint import load_weights, whole_weights
 from nmt.chunks import WHOLE, Chunks, Shard
 from nmt.config import Cleaning, Decoding, Model, Shown, amount, digest
 from nmt.data import cut
@@ -25,8 +25,9 @@ from nmt.files import count_lines, read_json, read_lines, sha256, write_json, wr
 from nmt.images import Pictures, describe, none, of_split
 from nmt.interrupt import Interrupted, heeded
 from nmt.models import build
-from nmt.search import Hypothesis, search
-from nmt.subwords import Vocabulary
+from nmt.models.base import TranslationModel
+from nmt.search import Decoder, Ensemble, Hypothesis, search
+from nmt.subwords import SIDES, Vocabulary
 
 ALIGNED = 10  # sentences of a translated file whose attention is kept
 SHOWN_ERROR = 200  # characters of another library's error that a message repeats
@@ -69,21 +70,16 @@ def fitting(folder: Path) -> Iterator[None]:
         ) from None
 
 
-def _whole_weights(folder: Path) -> dict[str, torch.Tensor]:
-    """The weights of a model directory; raises DataError where their bits are not those that were written."""
-    weights, made = folder / "weights.safetensors", folder / "provenance.json"
-    found = read_tensors(weights)
-    expected = read_json(made).get("weights_sha256") if made.is_file() else None
-    if expected and (got := sha256(weights)) != expected:
-        raise DataError(
-            f"{weights}: expected the checksum in provenance.json, {expected[:12]}…, got {got[:12]}…; the file is "
-            "damaged, make it again with `nmt average`"
-        )
-    return found
+def _of_members(weights: Mapping[str, Tensor], members: int) -> list[dict[str, Tensor]]:
+    """The weights of each model of an ensemble, whose names begin with its number."""
+    return [
+        {name.removeprefix(f"{n}."): one for name, one in weights.items() if name.startswith(f"{n}.")}
+        for n in range(members)
+    ]
 
 
 class Translator:
-    """A trained model, ready to translate."""
+    """A trained model, or an ensemble of them, ready to translate."""
 
     def __init__(self, folder: Path, device: torch.device) -> None:
         config = read_json(folder / "config.json")
@@ -92,10 +88,14 @@ class Translator:
         self.cleaning = Cleaning(**recipe["cleaning"])
         self.source, self.target = (Vocabulary(folder / f"{side}.model") for side in ("source", "target"))
         settings: Model = TypeAdapter(Model).validate_python(config["model"])
-        vocabulary = config["vocabulary"]
-        model = build(settings, vocabulary["source"], vocabulary["target"], self.source.ids.pad)
-        load_weights(model, _whole_weights(folder), folder)
-        self.model, self.device = model.to(device).eval(), device
+        sizes, weights = [config["vocabulary"][side] for side in SIDES], whole_weights(folder)
+        self.models, self.device = list[TranslationModel](), device
+        for own in _of_members(weights, config["members"]) if "members" in config else [weights]:
+            model = build(settings, sizes[0], sizes[1], self.source.ids.pad)
+            load_weights(model, own, folder)
+            self.models.append(model.to(device).eval())
+        self.model = self.models[0]  # what is asked of it, its settings and limits, all have in common
+        self.decoder: Decoder = Ensemble(self.models) if len(self.models) > 1 else self.model
 
     @classmethod
     def load(cls, folder: Path | str, device: str = "auto", threads: int | None = None) -> "Translator":
@@ -169,7 +169,7 @@ class Translator:
         for indices in self._batches(encoded, decoding.batch):
             batch = self._pad([encoded[i] for i in indices])
             shown = self._on_device(pictures(np.array(indices)))
-            found = search(self.model, batch, decoding, self.source.ids, shown)
+            found = search(self.decoder, batch, decoding, self.source.ids, shown)
             for i, hypotheses in zip(indices, found, strict=True):
                 results[i] = self._texts(hypotheses)
                 if decoding.replace_unknown:
@@ -197,7 +197,7 @@ class Translator:
 
     @torch.inference_mode()
     def attentions(self, line: str, translation: Translation, image: Tensor | None = None) -> Attentions:
-        """Where the model looks at each piece of a cleaned line while it writes a translation of it.
+        """Where the model looks at each piece of a cleaned line as it writes a translation; an ensemble's mean.
 
         Args:
             line: cleaned.
@@ -208,8 +208,8 @@ class Translator:
         source = [ids.bos, *self.source.encode([line])[0][: self.model.longest - 2], ids.eos]
         target = [ids.bos, *translation.ids, ids.eos]
         fed, written = (torch.tensor([row], device=self.device) for row in (source, target[:-1]))
-        found = self.model.attentions(fed, written, self._on_device(image))
-        weights = {part: looked[0].float().cpu() for part, looked in found.items()}
+        found = [model.attentions(fed, written, self._on_device(image)) for model in self.models]
+        weights = {part: torch.stack([each[part][0].float() for each in found]).mean(0).cpu() for part in found[0]}
         return Attentions(self.source.pieces(source), self.target.pieces(target), weights)
 
     def _without_unknown(self, line: str, translation: Translation, image: Tensor | None) -> Translation:

@@ -37,11 +37,13 @@ ROWS = [
     {"label": "ours, training text", "system": "tiny", "test": "train_sample", "decoding": {"beam": 1, **SHORT}},
     {"label": "theirs", "published": {"bleu": 34.2, "ter": 48.7}},
 ]
+TOGETHER = {"label": "together", "system": "tiny", "at": "last", "ensemble": True, "decoding": {"beam": 1, **SHORT}}
 FIGURES = ["loss", "accuracy", "bleu", "learning-rate", "positions", "mask"]
 
 
 def trial(folder: Path, test: str, system: dict[str, Any], **settings: object) -> Project:
-    what = {"tests": [test, "train_sample"], "systems": {"tiny": system}, "rows": ROWS, "figures": FIGURES}
+    rows = [*ROWS, *([TOGETHER] if "seeds" in settings else [])]
+    what = {"tests": [test, "train_sample"], "systems": {"tiny": system}, "rows": rows, "figures": FIGURES}
     table = {"caption": "A trial", "metrics": ["bleu1", "bleu", "nll_train", "nll_valid"], **what}
     return Project(folder, {"trial": table}, **settings)
 
@@ -73,6 +75,10 @@ def test_scenes_from_nothing_to_a_translating_model(tmp_path: Path) -> None:
     results = run(project)
     check_results(results, "test")
     assert "Nothing to be done" in project.snakemake().stdout
+    together = json.loads((results / "tables/trial.json").read_text())["rows"][-1]
+    assert together["seeds"] == [1, 2] and together["scores"]["tokenised"]["bleu"]["deviation"] is None
+    (made,) = together["checkpoints"]
+    assert made["seed"] == "1-2" and len(made["checkpoints"]) == 2
     (model,) = results.glob("runs/trial/tiny/seed2/last/model")
     translated = subprocess.run(
         [sys.executable, "-m", "nmt", "translate", str(model), "--device", "cpu"],

@@ -7,7 +7,7 @@ import pytest
 
 from nmt.config import Table, Workflow
 from nmt.errors import ConfigError
-from nmt.plan import Plan, check_images, check_tests
+from nmt.plan import Plan, check_ensembles, check_images, check_tests
 
 DATA = {"corpus": "mine", "languages": "en-de"}
 TABLE = Table.model_validate(
@@ -43,6 +43,17 @@ def test_scores_of_a_table_and_of_one_run() -> None:
     assert of_run == ["news", "talks"]
     (large,) = plan().scores("one", ("large", 7))
     assert "large/seed7/average-best-5/news/beam5-" in large
+
+
+def test_an_ensemble_is_of_all_seeds_and_of_two_at_least() -> None:
+    row = {"label": "together", "system": "small", "ensemble": True}
+    table = Table.model_validate(TABLE.model_dump() | {"rows": [row], "tests": ["news"]})
+    found = Plan(Workflow(tables=["one"], seeds=[1, 2]), {"one": table})
+    assert found.runs("one") == [("small", 1), ("small", 2)] and found.ensembles("one") == [("small", "1-2")]
+    (scores,) = found.scores("one")
+    assert "/small/seed1-2/best/news/beam5-" in scores
+    with pytest.raises(ConfigError, match=r"row 'together': expected two seeds or more .* got \[1\]"):
+        check_ensembles("one", table, Workflow(tables=["one"], seeds=[1]))
 
 
 def test_a_test_set_of_another_corpus_is_cleaned_in_its_folder_once_for_all_systems() -> None:

@@ -91,6 +91,14 @@ def test_what_is_reproduced_without_the_workflow_is_done_for_it(project: Project
     project.write("workflow/tables/trial.yaml", TRIAL)
 
 
+def test_an_ensemble_is_made_when_all_its_models_are(project: Project, bare: dict[str, str]) -> None:
+    system = changed(updates=4, checkpoint_every="4 updates") | {"seeds": [1, 2]}
+    row = {"label": "both", "system": "short", "at": "last", "ensemble": True, "decoding": DECODING}
+    project.write("workflow/tables/both.yaml", table(short=system) | {"rows": [row]})
+    assert "both/short seed 1-2: done\nboth: results/tables/both.md\n" in reproduce(project, bare, "both").stderr
+    assert "Nothing to be done" in project.snakemake("-n", "results/tables/both.md").stdout
+
+
 def test_a_later_end_goes_on_and_makes_the_rows_again(project: Project, bare: dict[str, str]) -> None:
     reproduce(project, bare, "trial")
     project.write("workflow/tables/trial.yaml", table(short=changed(updates=15)))

@@ -19,9 +19,10 @@ from copytask import copy_lines
 from safetensors.torch import load_file
 
 from nmt import optim
-from nmt.average import average, select
+from nmt.average import average, ensemble, select
 from nmt.config import Decoding, Schedule
 from nmt.errors import ConfigError, DataError
+from nmt.export import export
 from nmt.files import read_json, write_json
 from nmt.interrupt import Interrupted
 from nmt.training import Experiment, Trainer, train
@@ -307,6 +308,48 @@ def test_selection(undisturbed: Path, at: str, updates: list[int]) -> None:
 def test_a_selection_that_is_not_there_lists_what_is(undisturbed: Path) -> None:
     with pytest.raises(ConfigError, match=r"at: epoch 16: expected 1 .* got 0; there are: update 10 \(epoch"):
         select(undisturbed, "epoch 16", "loss")
+
+
+def test_models_translate_together_by_the_mean_of_their_probabilities(
+    copy_corpus: Path, undisturbed: Path, tmp_path: Path
+) -> None:
+    members = [tmp_path / at.replace(" ", "-") for at in ("update 10", "last")]
+    for member, at in zip(members, ("update 10", "last"), strict=True):
+        average(undisturbed, copy_corpus, at, member)
+    ensemble(members, tmp_path / "both")
+    both, alone = Translator.load(tmp_path / "both", "cpu"), [Translator.load(one, "cpu") for one in members]
+    (line,) = copy_lines(1, 9)
+    (found,) = both.translate_clean([line], Decoding(beam=3))[0]
+    ids = both.source.ids
+    source = torch.tensor([[ids.bos, *both.source.encode([line])[0], ids.eos]])
+    fed, expected = torch.tensor([[ids.bos, *found.ids]]), [*found.ids, ids.eos]
+    with torch.inference_mode():
+        each = [one.model.projection(one.model(source, fed)).softmax(-1)[0] for one in alone]
+    log_probability = float(torch.stack(each).mean(0).log()[range(len(expected)), expected].sum())
+    assert found.score == pytest.approx(log_probability / len(expected), abs=1e-4)
+    looked = [one.attentions(line, found).weights["source"] for one in (both, *alone)]
+    assert torch.allclose(looked[0], (looked[1] + looked[2]) / 2, atol=1e-6)
+    made, parts = (read_json(one / "provenance.json") for one in (tmp_path / "both", members[0]))
+    assert made["parameters"] == 2 * parts["parameters"] and made["members"][0] == parts["weights_sha256"]
+
+
+def test_only_models_that_fit_one_another_translate_together(
+    copy_corpus: Path, undisturbed: Path, tmp_path: Path
+) -> None:
+    average(undisturbed, copy_corpus, "last", tmp_path / "one")
+    shutil.copytree(tmp_path / "one", tmp_path / "other")
+    ensemble([tmp_path / "one", tmp_path / "other"], tmp_path / "both")
+    write_json(tmp_path / "other/cleaning.json", {"languages": "en-fr"})
+    for models, message in [
+        (["one"], "two models or more"),
+        (["one", "other"], "other: expected the same cleaning.json as in .*one"),
+        (["one", "both"], "both: expected a model, got an ensemble"),
+    ]:
+        with pytest.raises(ConfigError, match=message):
+            ensemble([tmp_path / name for name in models], tmp_path / "out")
+    with pytest.raises(ConfigError, match="got an ensemble"):
+        export(tmp_path / "both", tmp_path / "out", "ctranslate2")
+    assert not (tmp_path / "out").exists()
 
 
 def test_decoding_a_file_keeps_order_and_empty_lines(copy_corpus: Path, undisturbed: Path, tmp_path: Path) -> None:

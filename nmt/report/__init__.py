@@ -73,7 +73,7 @@ def _draw_alignments(name: str, table: Table, layout: Layout, seeds: Sequence[in
     found: dict[str, list[dict[str, Any]]] = {}
     for row in table.rows:
         if row.system and row.system not in found and table.test_of(row) == table.tests[0]:
-            seed = table.seeds_of(row.system, seeds)[0]
+            seed = table.models_of(row, seeds)[0]
             found[row.system] = read_json(layout.scores(name, row, table.tests[0], seed) / "alignments.json")
     kept = {system: sentences for system, sentences in found.items() if sentences}
     line = _legible(next(iter(kept.values())))["line"]
@@ -99,7 +99,7 @@ def _draw_picture(
     row = table.looking
     assert row and row.system
     system, test = table.systems[row.system], table.tests[0]
-    folder = layout.scores(name, row, test, table.seeds_of(row.system, seeds)[0])
+    folder = layout.scores(name, row, test, table.models_of(row, seeds)[0])
     sentence = _legible(read_json(folder / "alignments.json"))
     if "image" not in sentence:
         raise DataError(f"{folder}/alignments.json: expected where it looked on pictures; delete it and run again")

@@ -158,7 +158,7 @@ def _score_cells(row: Json, columns: Sequence[_Column], said: Sequence[str]) -> 
 def _about(data: Json) -> list[str]:
     """What the scores mean, in sentences."""
     trained = [row for row in data["rows"] if not row["quoted"]]
-    counts = {len(row["seeds"]) for row in trained}
+    counts = {1 if row.get("ensemble") else len(row["seeds"]) for row in trained}
     said = []
     if data["synthetic"]:
         where = " (the rows marked so)" if len(_values(data["rows"], "synthetic")) > 1 else ""

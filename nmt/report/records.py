@@ -21,10 +21,11 @@ def keep(name: str, table: Table, layout: Layout, seeds: Sequence[int]) -> None:
     """
     wanted = dict[Path, None]()
     for row in table.rows:
-        for seed in table.seeds_of(row.system, seeds) if row.system else ():
-            run = layout.run(name, row.system or "", seed)
-            scores = layout.scores(name, row, table.test_of(row), seed)
-            wanted |= dict.fromkeys([*(run / file for file in OF_RUN), *(scores / file for file in OF_ROW)])
+        if row.system:
+            runs = [layout.run(name, row.system, seed) for seed in table.seeds_of(row.system, seeds)]
+            scores = [layout.scores(name, row, table.test_of(row), one) for one in table.models_of(row, seeds)]
+            wanted |= dict.fromkeys([run / file for run in runs for file in OF_RUN])
+            wanted |= dict.fromkeys([folder / file for folder in scores for file in OF_ROW])
     with atomic_directory(layout.records(name)) as out:
         for path in wanted:
             if not path.is_file():

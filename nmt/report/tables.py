@@ -86,13 +86,14 @@ class _Gather:
         assert row.system is not None
         return holding(self.table.systems[row.system], self.table.test_of(row))
 
-    def folder(self, row: Row, seed: int) -> Path:
-        return self.layout.scores(self.name, row, self.table.test_of(row), seed)
+    def folders(self, row: Row) -> list[Path]:
+        """Where the translations and scores of a row are, a model each."""
+        test, models = self.table.test_of(row), self.table.models_of(row, self._seeds)
+        return [self.layout.scores(self.name, row, test, one) for one in models]
 
     def scores(self, row: Row) -> list[Json]:
-        """What ``scores.json`` holds, a seed each."""
-        assert row.system is not None
-        folders = [self.folder(row, seed) for seed in self.seeds(row.system)]
+        """What ``scores.json`` holds, a model each."""
+        folders = self.folders(row)
         self._scores |= {f: self._read(f / "scores.json") for f in folders if f not in self._scores}
         return [self._scores[folder] for folder in folders]
 
@@ -106,9 +107,9 @@ class _Gather:
         """Of the trainings behind a row until its checkpoint, those of ``nll_train`` and ``nll_valid`` that it has."""
         assert row.system is not None
         found = {"nll_valid": [one.get("valid_loss") for one in made], "nll_train": list[float | None]()}
-        for seed, one in zip(self.seeds(row.system), made, strict=True):
-            log = read_log(self.layout.run(self.name, row.system, seed))
+        for one in made:
             single = len(one["checkpoints"]) == 1  # a mean of several was never trained
+            log = read_log(self.layout.run(self.name, row.system, one["seed"])) if single else []
             found["nll_train"].append(train_nll(log, one["update"], one["epoch"]) if single else None)
         return {
             name: _statistic([{"score": value, "low": None, "high": None} for value in values])
@@ -156,7 +157,8 @@ class _Gather:
         precisions = zip(*(scores["tokenised"]["bleu"]["precisions"] for scores in each), strict=True)
         return head | {
             "system": row.system, "at": row.at, "decoding": row.decoding.model_dump(mode="json"),
-            "seeds": list(self.seeds(row.system)), "scores": results, "difference": differences,
+            "seeds": list(self.seeds(row.system)), "ensemble": row.ensemble,
+            "scores": results, "difference": differences,
             "meteor": {key: meteor[key] for key in ("modules", "reduced")} if meteor else None,
             "precisions": [statistics.fmean(values) for values in precisions],
             "checkpoints": [{key: one.get(key) for key in ("seed", "update", "epoch", "checkpoints")} for one in made],
@@ -166,7 +168,7 @@ class _Gather:
             "valid_bleu": _mean(one.get("valid_bleu") for one in made),
             "parameters": made[0].get("parameters"), "hardware": _distinct(one.get("hardware") for one in made),
             "code_version": _distinct(one.get("code_version") for one in made),
-            "provenance": [self.record(self.folder(row, seed) / "scores.json") for seed in self.seeds(row.system)],
+            "provenance": [self.record(folder / "scores.json") for folder in self.folders(row)],
             "references_sha256": each[0]["references_sha256"],
             "synthetic": bool(read_json(self.layout.raw(self.holding(row)) / "corpus.json").get("synthetic")),
         }  # fmt: skip
@@ -178,7 +180,7 @@ class _Gather:
         """
         assert baseline.system is not None and row.system is not None
         seeds = [self.seeds(baseline.system)[0], self.seeds(row.system)[0]]
-        found = compare(self.folder(baseline, seeds[0]), self.folder(row, seeds[1]), ["bleu"])["detokenised"]["bleu"]
+        found = compare(self.folders(baseline)[0], self.folders(row)[0], ["bleu"])["detokenised"]["bleu"]
         return {
             "label": baseline.label, "seeds": seeds, "metric": "detokenised BLEU", "difference": found["difference"],
             "p_value": found["p_value"], "signature": found["signature"],
@@ -287,7 +289,7 @@ class _Gather:
     def _samples(self, rows: Sequence[Row], count: int) -> list[Json]:
         """As many sentences of the test set that all rows share."""
         test, languages, _ = self.comparable(rows[0])
-        chosen = [samples(self.folder(row, self.seeds(row.system or "")[0]), count) for row in rows]
+        chosen = [samples(self.folders(row)[0], count) for row in rows]
         return [
             {
                 "test": test, "languages": languages, **{key: found[0][key] for key in ("line", "source", "reference")},

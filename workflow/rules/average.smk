@@ -9,6 +9,8 @@ rule average:
         model=directory("<results>/runs/{table}/{system}/seed{seed}/{selection}/model"),
     log:
         "<logs>/average/{table}/{system}/seed{seed}/{selection}.log",
+    wildcard_constraints:
+        seed=r"\d+",
     group:
         ROW
     conda:
@@ -18,3 +20,17 @@ rule average:
         at=lambda w: w.selection.replace("-", " "),
     shell:
         "nmt average {params.run} {output.model} --at {params.at:q} --encoded {input.encoded} > {log} 2>&1"
+
+
+# The models of several seeds, which translate together.
+rule ensemble:
+    input:
+        models=lambda w: [f"{LAYOUT.run(w.table, w.system, seed)}/{w.selection}/model" for seed in w.seeds.split("-")],
+    output:
+        model=directory("<results>/runs/{table}/{system}/seed{seeds}/{selection}/model"),
+    log:
+        "<logs>/ensemble/{table}/{system}/seed{seeds}/{selection}.log",
+    conda:
+        ENVIRONMENT
+    shell:
+        "nmt ensemble {input.models} {output.model} > {log} 2>&1"
