@@ -73,10 +73,9 @@ def reproduce(plan: Plan, tables: Sequence[str], minutes: float, at_once: int) -
     ready = sorted((run for run in runs if not _lacks(run)), key=Run.cost)
     if not ready:
         raise DataError("nothing to train: " + (_where_to_make(runs) if runs else "these tables have no systems"))
-    clock, at_once = Clock(time.monotonic() + 60 * minutes), min(at_once, len(ready))
-    with heeded(clock.heed, also=(signal.SIGHUP,)), ThreadPoolExecutor(at_once) as pool:
-        ends = dict(zip(ready, pool.map(lambda run: _end(run, clock, at_once), ready), strict=True))
-        ends |= {one: _end(one, clock, at_once) if one.trained() else "unfinished" for one in ensembles}
+    clock = Clock(time.monotonic() + 60 * minutes)
+    with heeded(clock.heed, also=(signal.SIGHUP,)):
+        ends = _ends(ready, ensembles, clock, min(at_once, len(ready)))
         unwritten = [table for table in tables if not _report(plan, table, clock)]
     if clock.told:
         done = [ends[run] for run in ready].count("done")
@@ -86,6 +85,13 @@ def reproduce(plan: Plan, tables: Sequence[str], minutes: float, at_once: int) -
     outcome = {end: [str(run) for run in [*runs, *ensembles] if ends.get(run, "left out") == end] for end in ENDS}
     outcome["failed"] += unwritten
     return outcome
+
+
+def _ends(runs: Sequence[Run], ensembles: Sequence[Run], clock: Clock, at_once: int) -> dict[Run, str]:
+    """Finish runs in their order, so many side by side, then the ensembles of those that are; what became of each."""
+    with ThreadPoolExecutor(at_once) as pool:
+        ends = dict(zip(runs, pool.map(lambda run: _end(run, clock, at_once), runs), strict=True))
+    return ends | {one: _end(one, clock, at_once) if one.trained() else "unfinished" for one in ensembles}
 
 
 def _end(run: Run, clock: Clock, at_once: int) -> str:

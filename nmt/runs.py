@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from pydantic import ValidationError
 
 from nmt.checkpoint import Checkpoints
 from nmt.config import Row, System, amount
@@ -79,8 +80,10 @@ class Run:
             return False
         made, meta = read_json(self.folder / "training.json"), read_json(self.encoded / "meta.json")
         wanted = Experiment(model=self.system.model, training=self.system.training)
-        # By what differs from the defaults, as Snakemake sees it: a key that came to be later changes nothing.
-        same = Experiment.model_validate(made["config"]).essence() == wanted.essence()
+        try:  # by what differs from the defaults, as Snakemake sees it: a key that came to be later changes nothing
+            same = Experiment.model_validate(made["config"]).essence() == wanted.essence()
+        except ValidationError:  # it was trained with keys or values that there are no more
+            return False
         return bool(same and made["data"] == meta["splits"])
 
     def cost(self) -> float:
