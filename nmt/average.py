@@ -6,17 +6,18 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from pydantic import TypeAdapter
 from torch import Tensor
 
 from nmt import runtime
 from nmt.checkpoint import WEIGHTS, Checkpoints, best_of, load_verified, whole_weights, write_tensors
+from nmt.config import Model
 from nmt.errors import ConfigError, DataError
 from nmt.files import atomic_directory, read_json, sha256, write_json
 from nmt.subwords import SIDES
 
 WHERE_IN_STATE = Path("state") / "checkpoints"
-SHARED = ("config.json", "cleaning.json", *(f"{side}.model" for side in SIDES))
-"""What is the same in every model of an ensemble."""
+CONFIG = "config.json"
 
 
 def average(run: Path, encoded: Path, at: str, out: Path) -> None:
@@ -42,7 +43,7 @@ def average(run: Path, encoded: Path, at: str, out: Path) -> None:
         write_tensors(weights, folder / WEIGHTS)
         for side in SIDES:
             shutil.copyfile(encoded / f"{side}.model", folder / f"{side}.model")
-        write_json(folder / "config.json", {"model": training["config"]["model"], "vocabulary": meta["vocabulary"]})
+        write_json(folder / CONFIG, {"model": training["config"]["model"], "vocabulary": meta["vocabulary"]})
         write_json(folder / "cleaning.json", {"cleaning": meta["cleaning"], "languages": meta["languages"]})
         made = _provenance(training, meta, at, chosen, run) | {"weights_sha256": sha256(folder / WEIGHTS)}
         write_json(folder / "provenance.json", made)
@@ -56,27 +57,40 @@ def ensemble(models: Sequence[Path], out: Path) -> None:
         out: the model directory. Parameters have the number of their model, from 0, before their name.
 
     Raises:
-        ConfigError: they are fewer than two, or do not fit one another.
+        ConfigError: they are fewer than two, do not fit one another, or ``out`` is a model.
         DataError: one is damaged.
     """
     if len(models) < 2:
         raise ConfigError(f"expected two models or more for an ensemble, got {len(models)}; name more")
     for model in models:
-        if "members" in read_json(model / "config.json"):
-            raise ConfigError(f"{model}: expected a model, got an ensemble; name its models instead")
-        if differs := [name for name in SHARED if sha256(model / name) != sha256(models[0] / name)]:
+        if differs := _differences(model, models[0]):
             raise ConfigError(
                 f"{model}: expected the same {', '.join(differs)} as in {models[0]}, got another; an ensemble is of "
                 "models that differ in their weights alone"
             )
+    if (out / CONFIG).is_file() and "members" not in read_json(out / CONFIG):
+        raise ConfigError(f"{out}: expected a folder for the ensemble, got one that holds a model; name another")
     with atomic_directory(out) as folder:
-        for name in SHARED:
+        for name in ("cleaning.json", *(f"{side}.model" for side in SIDES)):
             shutil.copyfile(models[0] / name, folder / name)
-        write_json(folder / "config.json", read_json(models[0] / "config.json") | {"members": len(models)})
+        write_json(folder / CONFIG, read_json(models[0] / CONFIG) | {"members": len(models)})
         weights = {f"{n}.{name}": w for n, model in enumerate(models) for name, w in whole_weights(model).items()}
         write_tensors(weights, folder / WEIGHTS)
         made = [read_json(model / "provenance.json") for model in models]
         write_json(folder / "provenance.json", _together(made) | {"weights_sha256": sha256(folder / WEIGHTS)})
+
+
+def _differences(model: Path, first: Path) -> list[str]:
+    """What two models must have in common to translate together, and have not; raises ConfigError for an ensemble."""
+    if "members" in read_json(model / CONFIG):
+        raise ConfigError(f"{model}: expected a model, got an ensemble; name its models instead")
+    kinds = [TypeAdapter[Any](Model).validate_python(read_json(one / CONFIG)["model"]) for one in (model, first)]
+    cleaned, made = ([read_json(one / name) for one in (model, first)] for name in ("cleaning.json", "provenance.json"))
+    same = {
+        "model configuration": kinds[0] == kinds[1], "cleaning": cleaned[0] == cleaned[1],
+        "subwords": made[0]["subwords"] == made[1]["subwords"],
+    }  # fmt: skip
+    return [what for what, equal in same.items() if not equal]
 
 
 def _together(made: Sequence[dict[str, Any]]) -> dict[str, Any]:

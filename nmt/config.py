@@ -492,6 +492,15 @@ class System(Strict):
             raise ValueError("model.tied: all needs subwords.joint: true")
         return self
 
+    @model_validator(mode="after")
+    def _sample_is_cut_in_one_way(self) -> Self:
+        if self.training.train_bleu and self.subwords.dropout:
+            raise ValueError(
+                "training.train_bleu would translate text that subwords.dropout has cut; leave it out, and score "
+                "train_sample in a row"
+            )
+        return self
+
 
 class Row(Strict):
     """One line of a table: a system at a checkpoint selection, decoded one way; or only a published figure."""
@@ -551,6 +560,11 @@ class Table(_Shown):
         """The models that translate a row, one after the other: by their seeds, those of an ensemble as ``1-2-3``."""
         assert row.system is not None
         own = self.seeds_of(row.system, seeds)
+        if row.ensemble and len(own) < 2:
+            raise ConfigError(
+                f"row '{row.label}': expected two seeds or more for an ensemble, got {list(own)}; give "
+                f"systems.{row.system}.seeds, or leave out ensemble: true"
+            )
         return ["-".join(map(str, own))] if row.ensemble else own
 
     @property
@@ -599,6 +613,8 @@ class Table(_Shown):
                 raise ValueError(f"row '{row.label}': decoding.images needs model.kind: multimodal")
             if row.test is not None and row.test not in self.tests:
                 raise ValueError(f"row '{row.label}' names test {_one_of(row.test, self.tests)}")
+            if row.ensemble and row.system is None:
+                raise ValueError(f"row '{row.label}' has no system whose models could translate together; name one")
             if row.system is None and row.published is None:
                 raise ValueError(f"row '{row.label}' has neither a system nor a published figure; give one of them")
         if twice := [row.label for i, row in enumerate(self.rows) if row in self.rows[:i]]:

@@ -381,11 +381,11 @@ def check_tests(name: str, table: Table, settings: Workflow) -> None:
 def check_ensembles(name: str, table: Table, settings: Workflow) -> None:
     """Refuse an ensemble of one model, before anything is trained."""
     for row in table.rows:
-        if row.ensemble and row.system and len(seeds := table.seeds_of(row.system, settings.seeds)) < 2:
-            raise ConfigError(
-                f"{table_path(name)}: row '{row.label}': expected two seeds or more for an ensemble, got "
-                f"{list(seeds)}; give systems.{row.system}.seeds, or leave out ensemble: true"
-            )
+        if row.system:
+            try:
+                table.models_of(row, settings.seeds)
+            except ConfigError as error:
+                raise ConfigError(f"{table_path(name)}: {error}") from None
 
 
 def _same_text(table: Table, *rows: Row) -> bool:

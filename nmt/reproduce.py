@@ -71,18 +71,19 @@ def reproduce(plan: Plan, tables: Sequence[str], minutes: float, at_once: int) -
     runs = [Run(plan, table, *run) for table in tables for run in plan.runs(table)]
     ensembles = [Run(plan, table, *models) for table in tables for models in plan.ensembles(table)]
     ready = sorted((run for run in runs if not _lacks(run)), key=Run.cost)
+    together = [one for one in ensembles if not _lacks(one)]
     if not ready:
         raise DataError("nothing to train: " + (_where_to_make(runs) if runs else "these tables have no systems"))
     clock = Clock(time.monotonic() + 60 * minutes)
     with heeded(clock.heed, also=(signal.SIGHUP,)):
-        ends = _ends(ready, ensembles, clock, min(at_once, len(ready)))
+        ends = _ends(ready, together, clock, min(at_once, len(ready)))
         unwritten = [table for table in tables if not _report(plan, table, clock)]
     if clock.told:
         done = [ends[run] for run in ready].count("done")
         raise Interrupted(clock.told, f"with {done} of {len(runs)} trainings done")
-    if len(ready) < len(runs):
-        print(f"left out: {_where_to_make(runs)}", file=sys.stderr)
-    outcome = {end: [str(run) for run in [*runs, *ensembles] if ends.get(run, "left out") == end] for end in ENDS}
+    if len(ends) < len(runs + ensembles):
+        print(f"left out: {_where_to_make(runs + ensembles)}", file=sys.stderr)
+    outcome = {end: [str(run) for run in runs + ensembles if ends.get(run, "left out") == end] for end in ENDS}
     outcome["failed"] += unwritten
     return outcome
 

@@ -94,7 +94,9 @@ def learn(clean: Path, out: Path, languages: str, config: Subwords, threads: int
             Vocabulary(folder / f"{side}.model")  # raises if a full disk cut it short
         # The model file's own hash changes with paths and threads; the vocabulary's does not.
         hashes = {side: sha256(folder / f"{side}.vocab") for side in SIDES}
-        write_json(folder / "subwords.json", {"subwords": config.model_dump(), "vocab_sha256": hashes})
+        # Trainings know their subwords by this: without dropout it stays as it was before there was any.
+        later = set() if config.dropout else {"dropout", "segmentations"}
+        write_json(folder / "subwords.json", {"subwords": config.model_dump(exclude=later), "vocab_sha256": hashes})
 
 
 def _learn(texts: list[Path], prefix: Path, config: Subwords, threads: int) -> None:

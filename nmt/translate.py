@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass, replace
@@ -70,12 +71,13 @@ def fitting(folder: Path) -> Iterator[None]:
         ) from None
 
 
-def _of_members(weights: Mapping[str, Tensor], members: int) -> list[dict[str, Tensor]]:
+def _of_members(weights: Mapping[str, Tensor]) -> list[dict[str, Tensor]]:
     """The weights of each model of an ensemble, whose names begin with its number."""
-    return [
-        {name.removeprefix(f"{n}."): one for name, one in weights.items() if name.startswith(f"{n}.")}
-        for n in range(members)
-    ]
+    members = defaultdict[str, dict[str, Tensor]](dict)
+    for name, one in weights.items():
+        number, _, own = name.partition(".")
+        members[number][own] = one
+    return list(members.values())
 
 
 class Translator:
@@ -90,7 +92,7 @@ class Translator:
         settings: Model = TypeAdapter(Model).validate_python(config["model"])
         sizes, weights = [config["vocabulary"][side] for side in SIDES], whole_weights(folder)
         self.models, self.device = list[TranslationModel](), device
-        for own in _of_members(weights, config["members"]) if "members" in config else [weights]:
+        for own in _of_members(weights) if "members" in config else [weights]:
             model = build(settings, sizes[0], sizes[1], self.source.ids.pad)
             load_weights(model, own, folder)
             self.models.append(model.to(device).eval())

@@ -26,6 +26,7 @@ def main(stage: str, *rest: str) -> None:
         "draw": lambda: [Path(rest[0], "train.txt")],
         "features": lambda: [Path(rest[2]), Path(rest[2]).with_suffix(".json")],
         "average": lambda: [Path(rest[1], "weights.safetensors")],
+        "ensemble": lambda: [Path(rest[-1], "weights.safetensors")],
         "decode": lambda: [Path(rest[2]), *(Path(rest[2]).with_name(f"{n}.json") for n in ("decoding", "alignments"))],
         "score": lambda: [Path(options["--out"], file) for file in SCORED],
         "track": lambda: [Path(options["--out"])],

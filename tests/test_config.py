@@ -179,6 +179,10 @@ def test_a_file_that_is_not_there_names_the_nearest(tmp_path: Path) -> None:
                   "subwords": {"joint": False}}, "needs subwords.joint: true"),
         (Decoding, {"beam": 2, "nbest": 3}, "nbest must not exceed beam"),
         (Subwords, {"ids": {"pad": 1}}, "pad, unk, bos and eos must be 0, 1, 2 and 3"),
+        (Subwords, {"kind": "words", "dropout": 0.1}, "leaves out merges, and kind: words has none"),
+        (Subwords, {"segmentations": 4}, "segmentations: 4 would all be alike without dropout"),
+        (System, {"corpus": "c", "languages": "en-de", "training": {"epochs": 1, "train_bleu": 9},
+                  "subwords": {"dropout": 0.1}}, "train_bleu would translate text that subwords.dropout has cut"),
         (Workflow, {"tables": []}, "at least 1 item"),
         (Subwords, {"kind": "bbpe", "size": 259}, "needs size: 260 or more, .*got 259"),
         (Transformer, {"width": 15, "heads": 3, "positions": "learned", "context": "gru"}, "needs an even width"),
@@ -228,7 +232,7 @@ def test_defaults_are_part_of_what_paths_and_states_leave_out() -> None:
     of them. The price: a default must never change its value. A new key needs a new line here, and nothing else.
     """
     defaults = {
-        "Cleaning": "4eb3d697", "Subwords": "383dd5a4", "Transformer": "41a85bb7",
+        "Cleaning": "4eb3d697", "Subwords": "4a2b2669", "Transformer": "41a85bb7",
         "Recurrent": "a41f0665", "Training": "f96ee738", "Multimodal": "ff46beb9", "Decoding": "a512714b",
     }  # fmt: skip
     models = [

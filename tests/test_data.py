@@ -1,18 +1,16 @@
 """Encoded corpora and batches, against the text they came from."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from copytask import copy_lines, write_clean
-from pydantic import ValidationError
 
 from nmt.chunks import Shard
 from nmt.config import SpecialIds, Subwords
 from nmt.data import Parallel, encode_corpus, raw_lines
 from nmt.errors import ConfigError, DataError
-from nmt.files import DROPPED
+from nmt.files import DROPPED, read_json
 from nmt.subwords import Vocabulary, learn
 from nmt.text.stats import subwords
 
@@ -138,13 +136,9 @@ def test_the_pictures_of_text_that_is_encoded_several_times_are_those_of_its_lin
     assert total == len(WORDS) + 2 and lines.tolist() == once * 3
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [({"kind": "words", "dropout": 0.1}, "has none"), ({"segmentations": 4}, "alike without dropout")],
-)
-def test_bpe_dropout_that_would_do_nothing_is_refused(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValidationError, match=message):
-        Subwords(**settings)
+def test_subwords_without_dropout_are_described_as_before_there_was_any(tmp_path: Path) -> None:
+    encoded = encode(tmp_path, Subwords(size=60), WORDS)  # trainings compare it: they would begin anew
+    assert read_json(encoded / "meta.json")["subwords"]["subwords"].keys() == {"kind", "size", "joint", "ids"}
 
 
 def test_a_vocabulary_larger_than_the_text_allows_is_refused(tmp_path: Path) -> None:

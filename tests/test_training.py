@@ -342,11 +342,13 @@ def test_only_models_that_fit_one_another_translate_together(
     write_json(tmp_path / "other/cleaning.json", {"languages": "en-fr"})
     for models, message in [
         (["one"], "two models or more"),
-        (["one", "other"], "other: expected the same cleaning.json as in .*one"),
+        (["one", "other"], "other: expected the same cleaning as in .*one"),
         (["one", "both"], "both: expected a model, got an ensemble"),
     ]:
         with pytest.raises(ConfigError, match=message):
             ensemble([tmp_path / name for name in models], tmp_path / "out")
+    with pytest.raises(ConfigError, match="expected a folder for the ensemble, got one that holds a model"):
+        ensemble([tmp_path / "one", tmp_path / "one"], tmp_path / "other")
     with pytest.raises(ConfigError, match="got an ensemble"):
         export(tmp_path / "both", tmp_path / "out", "ctranslate2")
     assert not (tmp_path / "out").exists()

@@ -182,7 +182,8 @@ def _about(data: Json) -> list[str]:
     if counts - {1}:
         said.append(f"Mean ± standard deviation over {' or '.join(map(str, sorted(counts - {1})))} seeds.")
     if 1 in counts:
-        said.append("In brackets the 95 % bootstrap interval of a system trained with one seed.")
+        together = ", or of an ensemble" if any(row.get("ensemble") for row in trained) else ""
+        said.append(f"In brackets the 95 % bootstrap interval of a system trained with one seed{together}.")
     if _cleaned_apart(trained):
         said.append(
             "Rows of one test set have references that were cleaned differently: compare them by detokenised BLEU, not "

@@ -179,7 +179,7 @@ class _Gather:
         Detokenised, because rows whose recipes differ share only the raw references.
         """
         assert baseline.system is not None and row.system is not None
-        seeds = [self.seeds(baseline.system)[0], self.seeds(row.system)[0]]
+        seeds = [self.table.models_of(one, self._seeds)[0] for one in (baseline, row)]
         found = compare(self.folders(baseline)[0], self.folders(row)[0], ["bleu"])["detokenised"]["bleu"]
         return {
             "label": baseline.label, "seeds": seeds, "metric": "detokenised BLEU", "difference": found["difference"],
@@ -359,7 +359,7 @@ def as_csv(rows: Sequence[Json]) -> str:
 
 def _flat(row: Json) -> Json:
     flat = {key: row.get(key) for key in ("label", "quoted", "synthetic", "languages", "test", "system", "at")}
-    flat["seeds"] = " ".join(map(str, row.get("seeds", [])))
+    flat["seeds"] = ("-" if row.get("ensemble") else " ").join(map(str, row.get("seeds", [])))
     flat |= {f"published_{metric}": row["published"].get(metric) for metric in ("bleu", "ter", "chrf", "meteor")}
     flat |= {f"published_{metric}": figure for metric, figure in row["published"].items()}
     for protocol, metrics in row.get("scores", {}).items():

@@ -24,6 +24,8 @@ rule track:
         marker="<results>/runs/{table}/{system}/seed{seed}/tracked.json",
     log:
         "<logs>/track/{table}/{system}/seed{seed}.log",
+    wildcard_constraints:
+        seed=r"\d+",
     localrule: True
     conda:
         ENVIRONMENT

@@ -14,6 +14,8 @@ rule train:
         "<logs>/train/{table}/{system}/seed{seed}.log",
     benchmark:
         "<benchmarks>/train/{table}/{system}/seed{seed}.tsv"
+    wildcard_constraints:
+        seed=r"\d+",
     retries: 0 if workflow.remote_exec else 2  # by who submits a job to a cluster, not in the job again
     conda:
         ENVIRONMENT
