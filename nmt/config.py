@@ -172,6 +172,15 @@ class Subwords(Strict):
         return self
 
 
+def _everywhere(value: Any, places: Iterable[str]) -> Any:
+    """One number for some places, refused here if it is no probability, as the message then names what was written."""
+    if not isinstance(value, int | float):
+        return value
+    if not 0 <= value < 1:
+        raise ValueError(f"expected a number from 0 to below 1, got {value}")
+    return dict.fromkeys(places, value)
+
+
 class Dropout(Strict):
     """Dropout probabilities by place."""
 
@@ -182,7 +191,7 @@ class Dropout(Strict):
 
 
 def _one_number(value: Any) -> Any:
-    return {"embedding": value, "residual": value} if isinstance(value, int | float) else value
+    return _everywhere(value, ("embedding", "residual"))
 
 
 Tied = Annotated[
@@ -276,7 +285,7 @@ class RecurrentDropout(Strict):
 
 
 def _one_for_all(value: Any) -> Any:
-    return dict.fromkeys(RecurrentDropout.model_fields, value) if isinstance(value, int | float) else value
+    return _everywhere(value, RecurrentDropout.model_fields)
 
 
 class Recurrent(Strict):

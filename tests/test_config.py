@@ -252,6 +252,8 @@ def test_defaults_are_part_of_what_paths_and_states_leave_out() -> None:
         ("{kind: recurrent, bidirectional: true, attention: {score: dot}}", "one width, got bidirectional"),
         ("{kind: recurrent, input_feeding: true, attention: {kind: none}}", "needs an attention, got kind: none"),
         ("5", "model: expected keys and their values"),
+        ("{dropout: 1.5}", r"model.dropout: expected a number from 0 to below 1, got 1.5"),
+        ("{kind: recurrent, dropout: -1}", r"model.dropout: expected a number from 0 to below 1, got -1"),
     ],
 )  # fmt: skip
 def test_another_kind_of_model_is_checked_as_such(model: str, message: str) -> None:
