@@ -778,7 +778,7 @@ class Workflow(Strict):
     processes: Positive = Field(1, description="of each training; on GPUs each takes one (docs/several-processes.md)")
     shards: Shards = Field(Shards(), description="jobs that share out one file (docs/large-corpora.md)")
     mirror: UserPath | None = Field(
-        None, description="folder laid out as MANIFEST.tsv says; else NMT_MIRROR, else URLs"
+        None, description="folder laid out as nmt/corpora.yaml says under mirror; else NMT_MIRROR, else URLs"
     )
     limit: Positive | None = Field(None, description="cut every split to its first lines, for a quick trial")
     results: UserPath = Path("results")
