@@ -3,14 +3,16 @@
     python -m benchmarks.decoding [MODEL SOURCE] [--limit 1000] [--rounds 3] [--threads 2]
 
 SOURCE is cleaned text; model and text are those of `make run` if not given. Each side runs in a process of its own with
-as many threads, and rounds alternate; loading is left out. CTranslate2 runs once with all threads on one batch, once
-with a worker a thread. fairseq and transformers hold our weights in their own post-norm Transformer; a toolkit whose
-layers differ cannot, and is not here. The longest translation is twice the source and ten pieces more for all
-(transformers: of a batch's longest source; CTranslate2: of the longest of all). Batches are of sentences of like
-length; the best of several sizes counts. Equal: the share of sentences with the same pieces as ours.
+as many threads, and rounds alternate; loading is left out. Ours and CTranslate2 run once with all threads on one batch,
+once with a worker a thread: ours are processes, as in `nmt decode`, begun anew for each measurement; their memory is
+the sum, what they share counted in each. fairseq and transformers hold our weights in their own post-norm Transformer;
+a toolkit whose layers differ cannot, and is not here. The longest translation is twice the source and ten pieces more
+for all (transformers: of a batch's longest source; CTranslate2: of the longest of all). Batches are of sentences of
+like length; the best of several sizes counts. Equal: the share of sentences with the same pieces as ours.
 """
 
 import json
+import resource
 import statistics
 import sys
 import tempfile
@@ -37,34 +39,41 @@ Rows = list[list[int]]
 Translate = Callable[[Rows, int, int], Rows]  # source pieces, beam, sentences a batch; pieces without BOS and EOS
 
 
-def ours(_: str, model: Path, threads: int) -> Translate:
+def ours(side: str, model: Path, threads: int) -> Translate:
     """`nmt.search`."""
     from nmt.search import search
     from nmt.translate import Translator
 
-    translator = Translator.load(model, "cpu", threads)
+    workers = threads if "workers" in side else 1
+    translator = Translator.load(model, "cpu", threads, workers)
 
     def batched(source: Any, beam: int) -> Rows:
         found = search(translator.model, source, Decoding(beam=beam), translator.source.ids)
         return [best[0].ids for best in found]
 
-    return by_length(batched)
+    return by_length(batched, workers)
 
 
-def by_length(search: Callable[[Any, int], Rows]) -> Translate:
+def by_length(search: Callable[[Any, int], Rows], workers: int = 1) -> Translate:
     """Search in batches of sentences of like length, padded, BOS and EOS around each."""
     import torch
 
-    @torch.inference_mode()
+    from nmt.workers import shared_out
+
     def translate(rows: Rows, beam: int, size: int) -> Rows:
         order = sorted(range(len(rows)), key=lambda i: -len(rows[i]))
-        found: dict[int, list[int]] = {}
-        for start in range(0, len(order), size):
-            part = order[start : start + size]
+        parts = [order[start : start + size] for start in range(0, len(order), size)]
+
+        @torch.inference_mode()
+        def searched(part: list[int]) -> Rows:
             padded = torch.zeros(len(part), len(rows[part[0]]) + 2, dtype=torch.long)
             for row, i in zip(padded, part, strict=True):
                 row[: len(rows[i]) + 2] = torch.tensor([2, *rows[i], 3])
-            found |= zip(part, map(until_end, search(padded, beam)), strict=True)
+            return [until_end(ids) for ids in search(padded, beam)]
+
+        found: dict[int, list[int]] = {}
+        for part, ids in zip(parts, shared_out(searched, parts, workers), strict=True):
+            found |= zip(part, ids, strict=True)
         return [found[i] for i in range(len(rows))]
 
     return translate
@@ -125,7 +134,7 @@ def run_side(side: str, model: Path, source: Path, limit: int, threads: int) -> 
 
     lines = [line for line in read_lines(source) if line][:limit]
     rows = Vocabulary(model / "source.model").encode(lines)
-    make = ours if side == "ours" else fast if side.startswith("CTranslate2") else theirs
+    make = ours if side.startswith("ours") else fast if side.startswith("CTranslate2") else theirs
     translate = make(side, model, threads)
     translate(rows[:10], 5, 1)  # kernels are made for new shapes
     found: dict[str, Any] = {}
@@ -137,14 +146,15 @@ def run_side(side: str, model: Path, source: Path, limit: int, threads: int) -> 
             pieces = translate(some, beam, size)
             speeds[size] = len(some) / (time.perf_counter() - started)
         found[name] = {"alone": speeds.pop(1), "best": max(speeds.values()), "pieces": pieces}
-    return found | {"memory": peak_memory()}
+    of_workers = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024 if side == "ours, workers" else 0.0
+    return found | {"memory": peak_memory() + threads * of_workers}
 
 
 def sides() -> Iterator[tuple[str, Path | None, str]]:
     """Each side, the folder that its process needs, and why it cannot run, if so."""
     from benchmarks.peers import FOLDER, PEERS, missing
 
-    yield from ((name, None, "") for name in ("ours", "CTranslate2", "CTranslate2, workers"))
+    yield from ((name, None, "") for name in ("ours", "ours, workers", "CTranslate2", "CTranslate2, workers"))
     for name, peer in PEERS.items():
         if peer.search and FOLDER.is_dir():
             yield name, FOLDER / name, missing(name)

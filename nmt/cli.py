@@ -598,7 +598,8 @@ def translate(
     from nmt.files import decode_lines, read_lines, write_text
 
     decoding = _decoding(beam, length_penalty, nbest)
-    translator = _translator(model, device, threads)
+    prompt = not files and sys.stdin.isatty()
+    translator = _translator(model, device, threads, alone=prompt)
 
     def written(lines: list[str], first: int = 1) -> str:
         found = translator.nbest(lines, decoding)
@@ -608,7 +609,7 @@ def translate(
             return "".join(_object(translator, *pair) for pair in zip(lines, found, strict=True))
         return "".join(_rows(best, number if nbest > 1 else None, scores) for number, best in enumerate(found, first))
 
-    if not files and sys.stdin.isatty():
+    if prompt:
         return _prompt(translator, written)
     standard_input = decode_lines(sys.stdin.buffer, "standard input")
     given = (line for path in files for line in read_lines(path))
@@ -627,13 +628,17 @@ def _decoding(beam: int, length_penalty: float, nbest: int = 1) -> config.Decodi
     return config.Decoding(beam=beam, length_penalty=length_penalty, nbest=nbest)
 
 
-def _translator(model: Path, device: str, threads: int | None) -> Any:
-    """A model, ready; what was imported for it is set apart from garbage collection, which would search it at exit."""
+def _translator(model: Path, device: str, threads: int | None, alone: bool) -> Any:
+    """A model, ready for sentences that come alone, or many at once.
+
+    What was imported for it is set apart from garbage collection, which would search it at exit.
+    """
     import gc
 
     from nmt.translate import Translator
+    from nmt.workers import processes_for
 
-    translator = Translator.load(model, device, threads)
+    translator = Translator.load(model, device, threads, 1 if alone else processes_for(device, threads))
     gc.freeze()
     return translator
 
@@ -719,7 +724,7 @@ def attention(
     """Translate SENTENCE, and draw where a sub-layer of MODEL looked meanwhile: DIR/PART.png, .svg and .json."""
     from nmt.attention import write, write_over
 
-    translator = _translator(model, device, threads)
+    translator = _translator(model, device, threads, alone=True)
     if not (line := translator.clean(sentence)):
         raise ConfigError(f"SENTENCE: expected words, got '{sentence}'; give a sentence in quotes")
     decoding = _decoding(beam, length_penalty)

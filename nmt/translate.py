@@ -4,7 +4,7 @@ import json
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import astuple, dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -29,10 +29,12 @@ from nmt.models import build
 from nmt.models.base import TranslationModel
 from nmt.search import Decoder, Ensemble, Hypothesis, search
 from nmt.subwords import SIDES, Vocabulary
+from nmt.workers import processes_for, shared_out
 
 ALIGNED = 10  # sentences of a translated file whose attention is kept
 SHOWN_ERROR = 200  # characters of another library's error that a message repeats
 CHUNK = 4000  # lines of a file that are translated before they are put on disk
+PART = 2048  # tokens of a batch on the CPU: more are no faster, and fewer batches cannot be shared out
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ def _of_members(weights: Mapping[str, Tensor]) -> list[dict[str, Tensor]]:
 class Translator:
     """A trained model, or an ensemble of them, ready to translate."""
 
-    def __init__(self, folder: Path, device: torch.device) -> None:
+    def __init__(self, folder: Path, device: torch.device, workers: int = 1) -> None:
         config = read_json(folder / "config.json")
         recipe = read_json(folder / "cleaning.json")
         self.languages: list[str] = recipe["languages"].split("-")
@@ -91,7 +93,7 @@ class Translator:
         self.source, self.target = (Vocabulary(folder / f"{side}.model") for side in ("source", "target"))
         settings: Model = TypeAdapter(Model).validate_python(config["model"])
         sizes, weights = [config["vocabulary"][side] for side in SIDES], whole_weights(folder)
-        self.models, self.device = list[TranslationModel](), device
+        self.models, self.device, self.workers = list[TranslationModel](), device, workers
         for own in _of_members(weights) if "members" in config else [weights]:
             model = build(settings, sizes[0], sizes[1], self.source.ids.pad)
             load_weights(model, own, folder)
@@ -100,13 +102,16 @@ class Translator:
         self.decoder: Decoder = Ensemble(self.models) if len(self.models) > 1 else self.model
 
     @classmethod
-    def load(cls, folder: Path | str, device: str = "auto", threads: int | None = None) -> "Translator":
+    def load(
+        cls, folder: Path | str, device: str = "auto", threads: int | None = None, workers: int = 1
+    ) -> "Translator":
         """Load a model directory.
 
         Args:
             folder: that `nmt average` wrote.
             device: ``auto`` (a GPU if there is one), ``cpu`` or ``cuda``.
             threads: of the CPU; PyTorch's choice when not given.
+            workers: processes that share out batches, for many sentences on the CPU; of one thread each if several.
 
         Raises:
             ConfigError: a GPU was asked for and there is none.
@@ -116,7 +121,7 @@ class Translator:
         if not folder.is_dir():
             raise DataError(f"{folder}: no such model directory; expected a folder that `nmt average` wrote")
         with fitting(folder):
-            return cls(folder, runtime.prepare(device, threads))
+            return cls(folder, runtime.prepare(device, 1 if workers > 1 else threads), workers)
 
     def translate(self, lines: Sequence[str], decoding: Decoding | None = None) -> list[str]:
         """Raw text to raw text: the best translation of each line, an empty one of an empty line."""
@@ -168,16 +173,20 @@ class Translator:
             raise ConfigError("replace_unknown: true: expected a model of whole words, got subwords; set it false")
         encoded = [row[: self.model.longest - 2] for row in self.source.encode(lines)]
         results = [[Translation("", 0.0, [])] for _ in lines]
-        for indices in self._batches(encoded, decoding.batch):
-            batch = self._pad([encoded[i] for i in indices])
-            shown = self._on_device(pictures(np.array(indices)))
-            found = search(self.decoder, batch, decoding, self.source.ids, shown)
-            for i, hypotheses in zip(indices, found, strict=True):
-                results[i] = self._texts(hypotheses)
-                if decoding.replace_unknown:
-                    seen = pictures(np.array([i]))
-                    results[i] = [self._without_unknown(lines[i], translation, seen) for translation in results[i]]
-            progress(len(indices))
+
+        def searched(indices: list[int]) -> list[list[Hypothesis]]:
+            batch, shown = self._pad([encoded[i] for i in indices]), self._on_device(pictures(np.array(indices)))
+            return search(self.decoder, batch, decoding, self.source.ids, shown)
+
+        batches = self._batches(encoded, decoding)
+        with closing(shared_out(searched, batches, self.workers)) as found:
+            for indices, hypotheses in zip(batches, found, strict=True):
+                for i, best in zip(indices, hypotheses, strict=True):
+                    results[i] = self._texts(best)
+                    if decoding.replace_unknown:
+                        seen = pictures(np.array([i]))
+                        results[i] = [self._without_unknown(lines[i], translation, seen) for translation in results[i]]
+                progress(len(indices))
         return results
 
     def pictures(self, images: Path | None, shown: Shown | None, count: int) -> Pictures:
@@ -227,9 +236,11 @@ class Translator:
             written[t] = source[int(looked[t].argmax())]
         return replace(translation, text=" ".join(word for word in written if word))
 
-    def _batches(self, encoded: Sequence[Sequence[int]], size: str) -> list[list[int]]:
+    def _batches(self, encoded: Sequence[Sequence[int]], decoding: Decoding) -> list[list[int]]:
         """Indices of the lines that are not empty, longest first, so that memory shows its peak at once."""
-        number, unit = amount(size)
+        number, unit = amount(decoding.batch)
+        if self.device.type == "cpu" and unit == "tokens" and not decoding.sampling:  # draws depend on the batch
+            number = min(number, PART)
         order = sorted((i for i, row in enumerate(encoded) if row), key=lambda i: len(encoded[i]))
         lengths = np.array([len(encoded[i]) + 2 for i in order], np.int64)
         batches = [part.tolist() for part in cut(np.array(order, np.int64), lengths, number, unit)] if order else []
@@ -272,7 +283,7 @@ def decode_file(
     """
     from tqdm import tqdm
 
-    translator = Translator.load(model, device, threads)
+    translator = Translator.load(model, device, threads, processes_for(device, threads))
     sentences = count_lines(source)
     pictures = translator.pictures(images, decoding.images, sentences)
     making = _making(model, source, decoding, sentences, images if pictures is not none else None)
@@ -283,7 +294,7 @@ def decode_file(
         seconds = found.translate(bar.update)
     if shard:
         return
-    making |= {"seconds": round(seconds, 3), "hardware": runtime.hardware(translator.device)}
+    making |= {"seconds": round(seconds, 3), "hardware": _hardware(translator)}
     write_json(out.with_name("decoding.json"), making)
     write_json(out.with_name("alignments.json"), _alignments(translator, found.pairs(), sentences, pictures))
     found.write(out)
@@ -297,6 +308,10 @@ def _making(model: Path, source: Path, decoding: Decoding, sentences: int, image
         "versions": runtime.versions(), "source_sha256": sha256(source),
         "model_sha256": sha256(model / "weights.safetensors"), **({"images": describe(images)} if images else {}),
     }  # fmt: skip
+
+
+def _hardware(translator: Translator) -> dict[str, Any]:
+    return runtime.hardware(translator.device) | {"workers": translator.workers}
 
 
 class Translations:
