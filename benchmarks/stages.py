@@ -80,9 +80,8 @@ def whole_run(results: Path, threads: int) -> list[list[str]]:
     """Seconds of each stage of `make run`, with how many jobs, and of all of it."""
     command = [sys.executable, "-m", "snakemake", "--cores", str(threads), "--quiet", "--config", f"results={results}"]
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    total = seconds(
-        lambda: subprocess.run([*command, "device=cpu"], cwd=ROOT, env=os.environ | {"PATH": path}, check=True)
-    )
+    run = partial(subprocess.run, cwd=ROOT, env=os.environ | {"PATH": path}, stdout=subprocess.DEVNULL, check=True)
+    total = seconds(lambda: run([*command, "device=cpu"]))
     return breakdown(results / "benchmarks", total)
 
 
