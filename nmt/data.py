@@ -147,7 +147,7 @@ def _encode_chunks(
         with atomic_directory(place) as part, (part / IDS).open("wb") as ids, (part / LENGTHS).open("wb") as lengths:
             while some := list(islice(block, BATCH)):
                 # Of the text and which time it is, so that an encoding that is resumed, or shared out, is the same.
-                seed = zlib.crc32("\n".join([name, *some]).encode())
+                seed = zlib.crc32("\n".join([name, *some]).encode()) if dropout else 0
                 rows = vocabulary.encode(some, dropout, seed)
                 np.fromiter(chain.from_iterable(rows), _dtype(vocabulary)).tofile(ids)
                 np.fromiter(map(len, rows), np.int64, len(rows)).tofile(lengths)

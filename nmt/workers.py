@@ -59,6 +59,8 @@ def shared_out(work: Callable[[Item], Result], items: Sequence[Item], processes:
 
 
 def _end_with_parent() -> None:
+    """Whatever ends this process is said by the one that it is a copy of: at Ctrl-C by a word, not by each."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 

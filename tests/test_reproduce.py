@@ -75,6 +75,7 @@ def reproduce(
 
 
 def test_what_is_reproduced_without_the_workflow_is_done_for_it(project: Project, bare: dict[str, str]) -> None:
+    assert "unfinished  trial/short seed 1" in reproduce(project, bare, "trial", "--minutes", "0.000001").stdout
     assert "done        trial/short seed 1" in reproduce(project, bare, "trial", "--minutes", "5").stdout
     assert (project.folder / "results/records/trial/short/seed1/training.json").is_file()
     left = jobs(project.snakemake("-n").stdout)
@@ -127,7 +128,7 @@ def started(project: Project, env: dict[str, str], *arguments: str) -> Iterator[
         process.wait()
 
 
-@pytest.mark.parametrize("ended_by", ["budget", "SIGHUP"])
+@pytest.mark.parametrize("ended_by", ["budget", "SIGTERM", "SIGHUP"])
 def test_a_training_under_way_saves_what_it_has(project: Project, bare: dict[str, str], ended_by: str) -> None:
     project.write(
         "workflow/tables/endless.yaml", table(endless=changed(updates=100_000, checkpoint_every="9000 updates"))

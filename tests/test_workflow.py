@@ -2,6 +2,7 @@
 
 import copy
 import json
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -76,13 +77,14 @@ def test_every_table_can_be_asked_for_by_name(tmp_path: Path) -> None:
     project.write("config.yaml", {"tables": ["one"], **own})
     done = project.snakemake("--dry-run", *(f"table_{name}" for name in tables))
     assert done.returncode == 0, done.stdout
-    trainings = 0
+    said = re.findall(r"^rule train:.*?wildcards: table=(\S+), system=(\S+), seed=(\d+)", done.stdout, re.DOTALL | re.M)
     for name, table in tables.items():
         trained = {row.system for row in table.rows if row.system}
         translators = [system.back_translation.model for system in table.systems.values() if system.back_translation]
         trained |= {model.removeprefix(f"{name}/") for model in translators}
-        trainings += sum(len(table.seeds_of(system, [1])) for system in trained)
-    assert jobs(done.stdout)["train"] == trainings
+        expected = {(name, system, str(seed)) for system in trained for seed in table.seeds_of(system, [1])}
+        assert {run for run in said if run[0] == name} == expected
+    assert jobs(done.stdout)["train"] == len(said)
 
 
 def test_systems_share_their_data_and_rows_their_training(project: Project) -> None:
@@ -288,3 +290,8 @@ def test_wrong_settings_are_said_once_and_alone(project: Project, case: str) -> 
     assert done.returncode == 1
     assert done.stdout.count(message) == 1
     assert "Traceback" not in done.stdout
+
+
+def test_lint(tmp_path: Path) -> None:
+    done = Project(tmp_path, {"one": TABLE}).snakemake("--lint")
+    assert done.returncode == 0, done.stdout
