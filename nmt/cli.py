@@ -8,16 +8,20 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
-from pydantic import BaseModel
 
-from nmt import config, strict
+from nmt.choices import NETWORKS, ON_REQUEST
 from nmt.errors import ConfigError, DataError
 from nmt.interrupt import Interrupted
 
-Model = TypeVar("Model", bound=BaseModel)
+if TYPE_CHECKING:  # commands import what they need, so that help comes at once
+    from pydantic import BaseModel
+
+    from nmt.config import Decoding
+
+Model = TypeVar("Model", bound="BaseModel")
 Command = Callable[..., Any]
 PATH = click.Path(path_type=Path)
 
@@ -94,6 +98,8 @@ def _fail(message: str) -> None:
 
 def settings_of(model: type[Model], text: str) -> Model:
     """Validate an option that holds YAML, or names a file of it; raises ConfigError."""
+    from nmt import strict
+
     if "\n" not in text and Path(text).suffix in (".yaml", ".yml", ".json"):
         return strict.load(model, Path(text))
     return strict.parse(model, text, "--config")
@@ -116,9 +122,11 @@ def download(
     corpus: str, languages: str, out: Path, mirror: Path | None, limit: int | None, custom: str | None
 ) -> None:
     """Fetch CORPUS for LANGUAGES (en-de) into the folder OUT, checksums verified."""
+    from nmt import strict
+    from nmt.config import CustomCorpus
     from nmt.corpora import fetch
 
-    own = strict.parse(config.CustomCorpus, custom, "--custom") if custom else None
+    own = strict.parse(CustomCorpus, custom, "--custom") if custom else None
     fetch(corpus, languages, out, mirror=mirror, limit=limit, custom=own)
 
 
@@ -131,9 +139,10 @@ def download(
 @shard_option
 def clean(raw: Path, out: Path, languages: str, settings: str, jobs: int, shard: Any) -> None:
     """Normalise, tokenise and filter the text in RAW into OUT."""
+    from nmt.config import Cleaning
     from nmt.text.clean import clean as run
 
-    run(raw, out, settings_of(config.Cleaning, settings), languages, jobs, shard)
+    run(raw, out, settings_of(Cleaning, settings), languages, jobs, shard)
 
 
 @main.command()
@@ -157,9 +166,10 @@ def sample(raw: Path, clean: Path, out: Path, languages: str, count: int) -> Non
 @click.option("--threads", type=click.IntRange(1), default=1)
 def subwords(clean: Path, out: Path, languages: str, settings: str, threads: int) -> None:
     """Learn the vocabularies of the training text in CLEAN."""
+    from nmt.config import Subwords
     from nmt.subwords import learn
 
-    learn(clean, out, languages, settings_of(config.Subwords, settings), threads)
+    learn(clean, out, languages, settings_of(Subwords, settings), threads)
 
 
 @main.command()
@@ -189,7 +199,7 @@ def draw(out: Path, limit: int | None) -> None:
 @click.argument("folder", type=PATH)
 @click.argument("names", type=PATH)
 @click.argument("out", type=PATH)
-@click.option("--backbone", type=click.Choice(list(config.NETWORKS)), default="resnet50", show_default=True)
+@click.option("--backbone", type=click.Choice(NETWORKS), default="resnet50", show_default=True)
 @click.option("--weights", type=PATH, help="File of the backbone's weights; else its package or a download.")
 @click.option(
     "--missing",
@@ -333,8 +343,9 @@ def _follow(run: Path, tracking: Path, name: str, seed: int) -> None:
 def average(run: Path, model: Path, at: str, encoded: Path) -> None:
     """Make the directory MODEL of the checkpoints of RUN that --at selects, averaged if several."""
     from nmt.average import average as average_checkpoints
+    from nmt.config import check_selection
 
-    config.check_selection(at)
+    check_selection(at)
     average_checkpoints(run, encoded, at, model)
 
 
@@ -367,10 +378,11 @@ def decode(
     threads: int | None,
 ) -> None:
     """Translate the cleaned file SOURCE into OUT, line by line."""
+    from nmt.config import Decoding
     from nmt.gpus import claimed
     from nmt.translate import decode_file
 
-    decoding = settings_of(config.Decoding, settings)
+    decoding = settings_of(Decoding, settings)
     with claimed(device):
         decode_file(model, source, out, decoding, device, threads, images, shard)
 
@@ -384,9 +396,10 @@ def decode(
 def back_translate(model: Path, text: Path, out: Path, settings: str, device: str, threads: int | None) -> None:
     """Translate the raw file TEXT into OUT, line by line, as the source of training pairs."""
     from nmt.back_translation import translate_text
+    from nmt.config import Decoding
     from nmt.gpus import claimed
 
-    decoding = settings_of(config.Decoding, settings)
+    decoding = settings_of(Decoding, settings)
     with claimed(device):
         translate_text(model, text, out, decoding, device, threads)
 
@@ -417,7 +430,7 @@ def mix(raw: Path, text: Path, translations: Path, out: Path, languages: str, co
 @click.option("--model", type=PATH, required=True)
 @click.option("--out", type=PATH, required=True, help="Folder of scores.json and the texts scored.")
 @click.option(
-    "--also", multiple=True, type=click.Choice(config.ON_REQUEST), help="A metric besides; can be given several times."
+    "--also", multiple=True, type=click.Choice(ON_REQUEST), help="A metric besides; can be given several times."
 )
 @languages_option
 def score(
@@ -454,13 +467,14 @@ def track() -> None:
 )
 def track_prepare(settings: str, tables: tuple[Path, ...], out: Path, later: bool) -> None:
     """Create the store and an experiment a table, once, before jobs run at the same time."""
+    from nmt.config import Workflow, load_table
     from nmt.tracking import prepare
 
-    workflow = settings_of(config.Workflow, settings)
+    workflow = settings_of(Workflow, settings)
     prepare(
         workflow.tracking.uri,
         out.parent,
-        {path.stem: config.load_table(path) for path in tables},
+        {path.stem: load_table(path) for path in tables},
         workflow.seeds,
         later,
     )
@@ -505,12 +519,13 @@ def track_publish(
 @click.option("--config", "settings", default="config.yaml", show_default=True, help="YAML or JSON, or a file of it.")
 def report(table: Path, settings: str) -> None:
     """Write TABLE (a table file) as Markdown, CSV, HTML and JSON, with its figures."""
+    from nmt.config import Workflow, load_table
     from nmt.layout import Layout
     from nmt.report import report as write_report
 
-    workflow = settings_of(config.Workflow, settings)
+    workflow = settings_of(Workflow, settings)
     write_report(
-        table.stem, config.load_table(table), Layout(workflow.results, workflow.limit), workflow.seeds, workflow.images
+        table.stem, load_table(table), Layout(workflow.results, workflow.limit), workflow.seeds, workflow.images
     )
 
 
@@ -533,6 +548,7 @@ def reproduce(
 
     Started again, it goes on; the workflow takes what is there as done.
     """
+    from nmt import strict
     from nmt.plan import Plan, check_readable
     from nmt.reproduce import reproduce as run
 
@@ -620,12 +636,14 @@ def translate(
         click.echo(translations, nl=False)
 
 
-def _decoding(beam: int, length_penalty: float, nbest: int = 1) -> config.Decoding:
+def _decoding(beam: int, length_penalty: float, nbest: int = 1) -> "Decoding":
+    from nmt.config import Decoding
+
     if nbest > beam:
         raise ConfigError(f"--nbest: expected at most --beam, {beam}, got {nbest}; raise --beam too")
     if not math.isfinite(length_penalty):
         raise ConfigError(f"--length-penalty: expected a finite number, got {length_penalty}")
-    return config.Decoding(beam=beam, length_penalty=length_penalty, nbest=nbest)
+    return Decoding(beam=beam, length_penalty=length_penalty, nbest=nbest)
 
 
 def _translator(model: Path, device: str, threads: int | None, alone: bool) -> Any:
@@ -772,9 +790,10 @@ def export(model: Path, out: Path, to: Any) -> None:
 def schemas(out: Path) -> None:
     """Write the JSON schemas of cluster.yaml, config.yaml and table files, for editors."""
     from nmt.cluster import Cluster
+    from nmt.config import TableFile, Workflow
     from nmt.files import write_json
 
-    for name, model in (("cluster", Cluster), ("config", config.Workflow), ("table", config.TableFile)):
+    for name, model in (("cluster", Cluster), ("config", Workflow), ("table", TableFile)):
         write_json(out / f"{name}.schema.json", model.model_json_schema())
 
 

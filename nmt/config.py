@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -22,6 +22,7 @@ from pydantic import (
     model_validator,
 )
 
+from nmt.choices import ON_REQUEST, Network
 from nmt.errors import ConfigError
 from nmt.strict import load_yaml, nearest, read_config, validate
 
@@ -55,9 +56,7 @@ Names = Annotated[list[Name], Field(min_length=1), Different]
 
 #: The keys of a training that end it: they are no part of what it is, so it can go on when they change.
 ENDS = ("epochs", "updates", "patience")
-Network = Literal["resnet50", "efficientnet-lite0"]
 Backbone = Network | Literal["descriptions"]
-NETWORKS: tuple[Network, ...] = get_args(Network)
 #: Channels of an image network's last convolution, and of the vectors of descriptions, which are of no image.
 BACKBONES: dict[Backbone, int] = {"resnet50": 2048, "efficientnet-lite0": 1280, "descriptions": 256}
 Shown = Annotated[
@@ -74,8 +73,6 @@ Figure = Literal[
 
 ALWAYS = ("bleu", "chrf", "ter", "exact")
 """Metrics that every row is scored by."""
-ON_REQUEST = ("bleu1", "bleu2", "bleu3", "meteor", "meteor_nltk")
-"""Metrics that a row is scored by besides, where its table asks for them."""
 Metric = Annotated[
     Literal[
         "bleu", "bleu1", "bleu2", "bleu3", "chrf", "ter", "exact", "meteor", "meteor_nltk", "nll_train", "nll_valid"

@@ -13,7 +13,8 @@ from torch import Tensor
 
 from nmt import runtime
 from nmt.backbones import Extractor, load
-from nmt.config import Multimodal, Network
+from nmt.choices import Network
+from nmt.config import Multimodal
 from nmt.errors import ConfigError, DataError
 from nmt.files import read_json, read_lines, sha256, write_json
 

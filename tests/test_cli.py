@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -86,6 +87,11 @@ def test_json_is_an_object_a_line(model: Path) -> None:
         assert translation["text"] == "".join(translation["tokens"]).replace("▁", " ").strip()
     scores = [translation["score"] for translation in found[0]["translations"]]
     assert len(scores) == 2 and scores == sorted(scores, reverse=True)
+
+
+def test_help_waits_for_no_library() -> None:
+    code = "import sys, nmt.cli; print([name for name in ('pydantic', 'yaml', 'torch') if name in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"
 
 
 def test_doctor_and_help() -> None:
