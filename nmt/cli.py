@@ -43,6 +43,12 @@ def _shard(_: click.Context, __: click.Parameter, value: str | None) -> Any:
     return Shard.parse(value) if value else None
 
 
+def _seeds(_: click.Context, __: click.Parameter, value: str) -> str:
+    if not re.fullmatch(r"\d+(-\d+)*", value):
+        raise ConfigError(f"--seed: expected a seed, or those of an ensemble, e.g. 1-2-3, got '{value}'")
+    return value
+
+
 shard_option = click.option(
     "--shard",
     metavar="2/8",
@@ -499,19 +505,23 @@ def track_follow(run: Path, tracking: Path, name: str, seed: int, pid: int) -> N
 @click.argument("scores", type=PATH, nargs=-1)
 @click.option("--tracking", type=PATH, required=True)
 @click.option("--name", required=True, metavar="TABLE/SYSTEM")
-@click.option("--seed", type=int, required=True)
-@click.option("--figures", type=PATH, help="Folder of the table's figures, kept with the run.")
+@click.option("--seed", required=True, metavar="1", callback=_seeds, help="Of an ensemble all, 1-2-3.")
+@click.option("--figures", type=PATH, help="Folder of the table's figures, kept with the run of a training.")
 @click.option("--out", type=PATH, required=True, help="Written last: what was published where.")
 def track_publish(
-    run: Path, scores: tuple[Path, ...], tracking: Path, name: str, seed: int, figures: Path | None, out: Path
+    run: Path, scores: tuple[Path, ...], tracking: Path, name: str, seed: str, figures: Path | None, out: Path
 ) -> None:
     """Make a finished run complete in MLflow, without doubles; SCORES are its score folders."""
     from nmt.files import write_json
-    from nmt.tracking import publish
+    from nmt.tracking import publish, publish_ensemble
 
     table, _, system = name.partition("/")
     drawn = sorted(figures.glob("*.png")) if figures else []
-    write_json(out, publish(run, tracking, table, system, seed, list(scores), drawn))
+    if "-" in seed:
+        found = publish_ensemble(run, tracking, table, system, seed, list(scores))
+    else:
+        found = publish(run, tracking, table, system, int(seed), list(scores), drawn)
+    write_json(out, found)
 
 
 @main.command()

@@ -214,8 +214,8 @@ class Plan:
         runs = [self.layout.run(table, system, seed) for system, seed in self.runs(table)]
         return [f"{run}/{name}" for run in runs for name in ("training.json", "log.jsonl")]
 
-    def scores(self, table: str, run: tuple[str, int] | None = None) -> list[str]:
-        """The score files behind a table, or behind one of its runs."""
+    def scores(self, table: str, run: tuple[str, int | str] | None = None) -> list[str]:
+        """The score files behind a table, or behind one of its runs or ensembles."""
         return [
             str(self.layout.scores(table, row, self.tables[table].test_of(row), key) / "scores.json")
             for row, key in self._made(table)
@@ -231,7 +231,8 @@ class Plan:
     def table_files(self, table: str) -> list[str]:
         """Everything that a table's target asks for: the table, its figures, and its runs told to MLflow."""
         pages = [f"{self.layout.table(table)}.{kind}" for kind in ("md", "csv", "html", "json")]
-        published = [f"{self.layout.run(table, *run)}/tracked.json" for run in self.runs(table)]
+        runs: list[tuple[str, int | str]] = [*self.runs(table), *self.ensembles(table)]
+        published = [f"{self.layout.run(table, *run)}/tracked.json" for run in runs]
         return [*pages, str(self.layout.figures(table)), *published]
 
     def features(self, system: System, splits: Iterable[str], shown: Shown | None = None) -> list[str]:

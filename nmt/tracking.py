@@ -1,5 +1,7 @@
 """MLflow, which only this module knows: an experiment a table, a run a system and seed, fed from ``log.jsonl``.
 
+An ensemble is a run too, with scores and without curves.
+
 Tracking must never cost a training: trouble is one warning, and ``nmt track publish`` can make up for it later.
 Nothing is logged twice: a run is found again by its tag; a curve goes on after its largest step (a resumed training
 repeats steps with the same values); and a record's time follows from the log alone, so that a store that gets a value
@@ -13,7 +15,7 @@ import shlex
 import statistics
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -130,20 +132,69 @@ def publish(
     """
     training, records = read_json(run_dir / "training.json"), _records(run_dir / "log.jsonl")
     read = {folder: read_json(folder / "scores.json") for folder in scores}
-    uri = read_json(tracking)["uri"]
-    try:
-        feed = _Feed.open(tracking, _identity(run_dir / "training.json", table, system, seed))
+    identity = _identity(run_dir / "training.json", table, system, seed)
+
+    drawn = ["--figures", figures[0].parent] if figures else []
+
+    def send(feed: _Feed) -> None:
         feed.send(records)
         _send_facts(feed, training, read)
-        _send_artifacts(feed, run_dir, training, read, figures)
+        _send_scores(feed, read)
+        _send_artifacts(feed, run_dir, training, figures)
         _finish(feed.client, feed.run, records)
         _summarise(feed)
+
+    return _sent(send, run_dir, tracking, identity, [*scores, *drawn])
+
+
+def publish_ensemble(
+    run_dir: Path, tracking: Path, table: str, system: str, seeds: str, scores: list[Path]
+) -> dict[str, Any]:
+    """Make the run of an ensemble of several seeds' models complete: parameters, scores, artifacts and tags.
+
+    Args:
+        run_dir: the ensemble's folder, beside those of its members.
+        tracking: what `prepare` wrote.
+        table: the run's table.
+        system: the run's system.
+        seeds: of its members, ``1-2-3``.
+        scores: its score folders.
+
+    Returns:
+        As `publish` does.
+
+    Raises:
+        DataError: a file of its first member's training or of its scores is missing.
+    """
+    read = {folder: read_json(folder / "scores.json") for folder in scores}
+    member = read_json(run_dir.with_name(f"seed{seeds.split('-')[0]}") / "training.json")
+    members = [score["provenance"]["members"] for score in read.values()]
+    identity = _named(table, system, seeds, digest(members), "ensemble") | {
+        "title": f"{system}, seeds {seeds} together", "start": None, "config": _endless(member["config"]),
+    }  # fmt: skip
+
+    def send(feed: _Feed) -> None:
+        feed.describe(params={"corpus": str(member["corpus"])}, tags=_parent_tag(feed))
+        _send_scores(feed, read)
+        _finish(feed.client, feed.run, [])
+
+    return _sent(send, run_dir, tracking, identity, scores)
+
+
+def _sent(
+    send: Callable[["_Feed"], None], run_dir: Path, tracking: Path, identity: dict[str, Any], given: Sequence[Any]
+) -> dict[str, Any]:
+    """Send what belongs to a run; what `publish` returns, with the command for later if MLflow fails."""
+    uri = read_json(tracking)["uri"]
+    try:
+        feed = _Feed.open(tracking, identity)
+        send(feed)
         return {"status": "published", "uri": uri, "experiment": feed.experiment, "run": feed.run}
     except Exception as error:
-        command = ["nmt", "track", "publish", str(run_dir), *map(str, scores), "--tracking", str(tracking)]
-        command += ["--figures", str(figures[0].parent)] if figures else []
-        command += ["--name", f"{table}/{system}", "--seed", str(seed), "--out", str(run_dir / "tracked.json")]
-        later = shlex.join(command)
+        name = f"{identity['table']}/{identity['system']}"
+        command = ["nmt", "track", "publish", run_dir, *given, "--tracking", tracking, "--name", name]
+        command += ["--seed", identity["seed"], "--out", run_dir / "tracked.json"]
+        later = shlex.join(map(str, command))
         hint = f"; if the store is a new one, delete {tracking} and run the workflow again"
         _warn(f"{uri}: {_line(error)}; nothing else is lost; once it works, run: {later}{hint}")
         return {"status": "failed", "uri": uri, "problem": _line(error), "later": later}
@@ -177,7 +228,7 @@ class _Feed:
             client, table, store["uri"], tracking.resolve().parent
         )
         tags = {f"nmt.{key}": str(identity[key]) for key in ("run", "group", "table", "system", "seed")}
-        run = _run(client, experiment, f"{system}, seed {identity['seed']}", tags, identity["start"])
+        run = _run(client, experiment, identity["title"], tags, identity["start"])
         parent = store["parents"].get(f"{table}/{system}")
         if parent is None and f"{table}/{system}" in store["parents"]:
             parent = _parent(client, experiment, table, system)
@@ -254,10 +305,17 @@ def _identity(path: Path, table: str, system: str, seed: int) -> dict[str, Any]:
     group = digest({key: value for key, value in identity.items() if key != "seed"})
     log = path.parent / "log.jsonl"
     starts = [record["time"] for record in _records(log) if record["event"] == "start"]
-    return {
-        "table": table, "system": system, "seed": seed, "start": int(1000 * starts[0]) if starts else None,
-        "run": f"{table}/{system}/seed{seed}/{digest(identity)}", "group": f"{table}/{system}/{group}",
+    return _named(table, system, seed, digest(identity), group) | {
+        "title": f"{system}, seed {seed}", "start": int(1000 * starts[0]) if starts else None,
         "config": _endless(written["config"]),
+    }  # fmt: skip
+
+
+def _named(table: str, system: str, seed: int | str, made_of: str, group: str) -> dict[str, Any]:
+    """The names that a run is found by."""
+    return {
+        "table": table, "system": system, "seed": seed, "run": f"{table}/{system}/seed{seed}/{made_of}",
+        "group": f"{table}/{system}/{group}",
     }  # fmt: skip
 
 
@@ -316,13 +374,23 @@ def _send_facts(feed: _Feed, training: dict[str, Any], scores: dict[Path, dict[s
         **flatten(training["versions"], "nmt.versions"),
         **{f"nmt.training.{key}": json.dumps(training["config"]["training"][key]) for key in ENDS},
     }  # fmt: skip
-    if feed.parent:
-        tags["mlflow.parentRunId"] = feed.parent
+    tags |= _parent_tag(feed)
     feed.describe(params={key: value for part in (params, *recipes) for key, value in part.items()}, tags=tags)
     numbers = {f"training/{key}": training[key] for key in ("seconds", "updates", "epochs", "parameters")}
     _send_changed(feed.client, feed.run, numbers, training["updates"])
+
+
+def _parent_tag(feed: _Feed) -> dict[str, str]:
+    return {"mlflow.parentRunId": feed.parent} if feed.parent else {}
+
+
+def _send_scores(feed: _Feed, scores: dict[Path, dict[str, Any]]) -> None:
+    """The scores of each decoding, and some of its translations; sent again they replace themselves."""
     for folder, score in scores.items():
         _send_changed(feed.client, feed.run, _closing(folder, score), score["provenance"]["update"])
+        feed.client.log_artifact(feed.run, str(folder / "scores.json"), _place(folder, score))
+        blocks = ["\n".join(f"{part}: {text}" for part, text in one.items()) for one in samples(folder, SAMPLES)]
+        feed.client.log_text(feed.run, "\n\n".join(blocks) + "\n", f"{_place(folder, score)}/samples.txt")
 
 
 def _closing(folder: Path, score: dict[str, Any]) -> dict[str, float]:
@@ -348,18 +416,12 @@ def _send_changed(client: "MlflowClient", run: str, values: dict[str, float], st
         client.log_batch(run, metrics=new)
 
 
-def _send_artifacts(
-    feed: _Feed, run_dir: Path, training: dict[str, Any], scores: dict[Path, dict[str, Any]], figures: Iterable[Path]
-) -> None:
+def _send_artifacts(feed: _Feed, run_dir: Path, training: dict[str, Any], figures: Iterable[Path]) -> None:
     """Files; sent again they replace themselves."""
     client, run = feed.client, feed.run
     client.log_dict(run, {key: training[key] for key in MADE_OF}, "config.json")
     for file in (run_dir / "training.json", run_dir / "log.jsonl"):
         client.log_artifact(run, str(file))
-    for folder, score in scores.items():
-        client.log_artifact(run, str(folder / "scores.json"), _place(folder, score))
-        blocks = ["\n".join(f"{part}: {text}" for part, text in one.items()) for one in samples(folder, SAMPLES)]
-        client.log_text(run, "\n\n".join(blocks) + "\n", f"{_place(folder, score)}/samples.txt")
     for figure in figures:
         client.log_artifact(run, str(figure), "figures")
 

@@ -116,7 +116,7 @@ def write_run(run: Path, system: System, seed: int, updates: int = 400) -> None:
 
 
 def write_scores(
-    layout: Layout, name: str, row: Row, system: System, seed: int, wrong: int = 1, also: Sequence[str] = ()
+    layout: Layout, name: str, row: Row, system: System, seed: int | str, wrong: int = 1, also: Sequence[str] = ()
 ) -> Path:
     """A model's description, and its translations scored by the real code; ``wrong`` lines have a word too many."""
     model, out = layout.model(name, row, seed), layout.scores(name, row, "test", seed)

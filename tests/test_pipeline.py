@@ -79,6 +79,8 @@ def test_scenes_from_nothing_to_a_translating_model(tmp_path: Path) -> None:
     assert together["seeds"] == [1, 2] and together["scores"]["tokenised"]["bleu"]["deviation"] is None
     (made,) = together["checkpoints"]
     assert made["seed"] == "1-2" and len(made["checkpoints"]) == 2
+    tracked = json.loads((results / "runs/trial/tiny/seed1-2/tracked.json").read_text())
+    assert tracked["status"] == "published"
     (model,) = results.glob("runs/trial/tiny/seed2/last/model")
     translated = subprocess.run(
         [sys.executable, "-m", "nmt", "translate", str(model), "--device", "cpu"],

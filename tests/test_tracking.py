@@ -16,7 +16,7 @@ from nmt import tracking
 from nmt.errors import DataError
 from nmt.files import read_json, write_json
 from nmt.layout import Layout
-from nmt.tracking import flatten, follow, prepare, publish
+from nmt.tracking import flatten, follow, prepare, publish, publish_ensemble
 
 os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
 DEAD = "http://127.0.0.1:9"
@@ -275,6 +275,28 @@ def test_several_seeds(case: Case, tmp_path: Path) -> None:
     assert parent.data.metrics[f"{key}.std"] == pytest.approx(abs(one - two) / 2**0.5)
     assert len(case.client().get_metric_history(parent.info.run_id, f"{key}.mean")) == 2
     assert case.client().get_run(runs[0]).data.tags["mlflow.parentRunId"] == parent.info.run_id
+
+
+def test_an_ensemble_is_a_run_below_those_of_its_seeds_parent(case: Case, tmp_path: Path) -> None:
+    case = Case(tmp_path, [1, 2])
+    both = fakes.write_scores(case.layout, "toy", case.table.rows[0], case.table.systems["small"], "1-2", 0)
+    scores = read_json(both / "scores.json")
+    scores["provenance"] |= {"seed": "1-2", "members": ["a" * 64, "b" * 64]}
+    write_json(both / "scores.json", scores)
+
+    def publish_it() -> dict[str, Any]:
+        return publish_ensemble(case.layout.run("toy", "small", "1-2"), case.tracking, "toy", "small", "1-2", [both])
+
+    seeds, made = [case.publish(seed)["run"] for seed in (1, 2)], publish_it()
+    assert publish_it() == made and made["run"] not in seeds
+    parent = case.client().get_run(case.store["parents"]["toy/small"])
+    run = case.client().get_run(made["run"])
+    assert run.info.run_name == "small, seeds 1-2 together" and run.info.status == "FINISHED"
+    assert run.data.tags["mlflow.parentRunId"] == parent.info.run_id
+    assert run.data.params.items() >= {"seed": "1-2", "model.layers": "6", "corpus": "toy"}.items()
+    key = f"test/test/epoch-2/{both.name}/tokenised.bleu"
+    assert run.data.metrics[key] >= 100 > parent.data.metrics[f"{key}.mean"], "and it is no part of the seeds' mean"
+    assert len(case.runs()) == 5, "two seeds, their ensemble, and a parent of each system"
 
 
 def test_a_dead_server_costs_warnings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -58,8 +58,8 @@ class _Links:
         shown = text or os.path.relpath(path, self.results)
         return Link(shown, os.path.relpath(path, self.page) if path.exists() else None)
 
-    def run(self, table: str, system: str, seed: int) -> Link:
-        """A training's run in MLflow, linked if it is known."""
+    def run(self, table: str, system: str, seed: int | str) -> Link:
+        """The run in MLflow of a training, or of an ensemble (``1-2-3``), linked if it is known."""
         marker = self.results / "runs" / table / system / f"seed{seed}" / "tracked.json"
         found = read_json(marker) if marker.is_file() else {}
         if found.get("status") != "published":
@@ -100,11 +100,16 @@ def _rows(name: str, data: Json | None, links: _Links) -> list[Json]:
     return [
         {
             "label": row["label"], "test": row["test"], "at": row["at"],
-            "runs": [links.run(name, row["system"], seed) for seed in row["seeds"]],
+            "runs": [links.run(name, row["system"], seed) for seed in _runs_of(row)],
             "scores": [links.file(Path(os.path.normpath(tables / path))) for path in row["provenance"]],
         }
         for row in (data["rows"] if data else []) if not row["quoted"]
     ]  # fmt: skip
+
+
+def _runs_of(row: Json) -> list[int | str]:
+    """What translated a row: a training a seed, or an ensemble of them all."""
+    return ["-".join(map(str, row["seeds"]))] if row.get("ensemble") else row["seeds"]
 
 
 def _images(folder: Path) -> dict[str, list[Path]]:

@@ -5,7 +5,7 @@ import signal
 import sys
 from pathlib import Path
 
-from nmt.config import NETWORKS
+from nmt.choices import NETWORKS
 from nmt.gpus import available
 from nmt.plan import Plan, dump, experiment, or_exit, table_path
 

@@ -39,3 +39,26 @@ rule track:
         "nmt track publish {params.run} {params.folders} --tracking {params.tracking} "
         "--name {wildcards.table}/{wildcards.system} --seed {wildcards.seed} "
         "--figures {input.figures} --out {output.marker} > {log} 2>&1"
+
+
+# An ensemble has scores, and what its members have in common.
+rule track_ensemble:
+    input:
+        trainings=lambda w: [f"{LAYOUT.run(w.table, w.system, seed)}/training.json" for seed in w.seeds.split("-")],
+        scores=lambda w: PLAN.scores(w.table, (w.system, w.seeds)),
+    output:
+        marker="<results>/runs/{table}/{system}/seed{seeds}/tracked.json",
+    log:
+        "<logs>/track/{table}/{system}/seed{seeds}.log",
+    localrule: True
+    conda:
+        ENVIRONMENT
+    resources:
+        store=1,
+    params:
+        run=lambda w, output: Path(output.marker).parent,
+        folders=lambda w, input: [Path(file).parent for file in input.scores],
+        tracking=TRACKING,
+    shell:
+        "nmt track publish {params.run} {params.folders} --tracking {params.tracking} "
+        "--name {wildcards.table}/{wildcards.system} --seed {wildcards.seeds} --out {output.marker} > {log} 2>&1"
