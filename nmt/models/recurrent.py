@@ -76,7 +76,8 @@ class Source:
 
     def only(self, sentences: Tensor) -> "Source":
         """These sentences of it."""
-        return Source(self.memory[sentences], self.keys[sentences], self.real[sentences], self.last[sentences])
+        parts = (self.memory, self.keys, self.real, self.last)
+        return Source(*(part.index_select(0, sentences) for part in parts))
 
 
 @dataclass(frozen=True)

@@ -209,10 +209,16 @@ class Transformer(TranslationModel):
 
     def reorder(self, state: State, rows: Tensor) -> State:
         """Make row i what row rows[i] was; every row stays within its sentence."""
-        past = [layer and (layer[0][rows], layer[1][rows]) for layer in state.past]
+        past = [layer and _rows_of(layer, rows) for layer in state.past]
         return replace(state, past=past)
 
     def keep(self, state: State, sentences: Tensor) -> State:
         """Keep only these sentences' encodings (their rows are chosen by `reorder`)."""
-        source = [(keys[sentences], values[sentences]) for keys, values in state.source]
-        return replace(state, source=source, source_mask=state.source_mask[sentences])
+        source = [_rows_of(layer, sentences) for layer in state.source]
+        return replace(state, source=source, source_mask=state.source_mask.index_select(0, sentences))
+
+
+def _rows_of(layer: KeysValues, rows: Tensor) -> KeysValues:
+    """Some rows of keys and values; on the CPU `index_select` copies whole rows, where an index picks each number."""
+    keys, values = layer
+    return keys.index_select(0, rows), values.index_select(0, rows)
