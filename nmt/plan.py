@@ -215,11 +215,11 @@ class Plan:
         return [f"{run}/{name}" for run in runs for name in ("training.json", "log.jsonl")]
 
     def scores(self, table: str, run: tuple[str, int | str] | None = None) -> list[str]:
-        """The score files behind a table, or behind one of its runs or ensembles."""
+        """The score files behind a table, or behind one of its runs (``1``) or ensembles (``1-2-3``)."""
         return [
             str(self.layout.scores(table, row, self.tables[table].test_of(row), key) / "scores.json")
             for row, key in self._made(table)
-            if run in (None, (row.system, key))
+            if run is None or (row.system, str(key)) == (run[0], str(run[1]))
         ]
 
     def _made(self, table: str) -> list[tuple[Row, int | str]]:

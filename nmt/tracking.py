@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nmt.config import ENDS, Table, digest
+from nmt.errors import DataError
 from nmt.files import read_json, read_lines, write_json
 from nmt.scoring.samples import samples
 
@@ -164,11 +165,11 @@ def publish_ensemble(
         As `publish` does.
 
     Raises:
-        DataError: a file of its first member's training or of its scores is missing.
+        DataError: a file of its first member's training or of its scores is missing, or they are no ensemble's.
     """
     read = {folder: read_json(folder / "scores.json") for folder in scores}
     member = read_json(run_dir.with_name(f"seed{seeds.split('-')[0]}") / "training.json")
-    members = [score["provenance"]["members"] for score in read.values()]
+    members = [_members(folder, score) for folder, score in read.items()]
     identity = _named(table, system, seeds, digest(members), "ensemble") | {
         "title": f"{system}, seeds {seeds} together", "start": None, "config": _endless(member["config"]),
     }  # fmt: skip
@@ -179,6 +180,13 @@ def publish_ensemble(
         _finish(feed.client, feed.run, [])
 
     return _sent(send, run_dir, tracking, identity, scores)
+
+
+def _members(folder: Path, score: dict[str, Any]) -> list[str]:
+    """The checksums of the weights of an ensemble's members; raises DataError for another model's scores."""
+    if (found := score["provenance"].get("members")) is None:
+        raise DataError(f"{folder}: expected the scores of an ensemble, got those of one model; give its seed alone")
+    return list(found)
 
 
 def _sent(

@@ -299,6 +299,11 @@ def test_an_ensemble_is_a_run_below_those_of_its_seeds_parent(case: Case, tmp_pa
     assert len(case.runs()) == 5, "two seeds, their ensemble, and a parent of each system"
 
 
+def test_scores_of_one_model_are_no_ensemble(case: Case) -> None:
+    with pytest.raises(DataError, match="expected the scores of an ensemble, got those of one model"):
+        publish_ensemble(case.layout.run("toy", "small", "1-2"), case.tracking, "toy", "small", "1-2", [case.scores(1)])
+
+
 def test_a_dead_server_costs_warnings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     case = Case(tmp_path, [1, 2], DEAD)
     parents = {"toy/small": None, "toy/large": None}

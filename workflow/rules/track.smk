@@ -13,52 +13,31 @@ onstart:
     shell(f"nmt track prepare --config {{PREPARED:q}} {{TABLE_FILES}} --out {{TRACKING}} {later}")
 
 
+# Of one seed, or of an ensemble of several, 1-2-3.
 rule track:
     input:
-        training="<results>/runs/{table}/{system}/seed{seed}/training.json",
-        curves="<results>/runs/{table}/{system}/seed{seed}/log.jsonl",
-        scores=lambda w: PLAN.scores(w.table, (w.system, int(w.seed))),
+        trainings=lambda w: [
+            f"{LAYOUT.run(w.table, w.system, seed)}/{name}"
+            for seed in w.seed.split("-")
+            for name in ("training.json", "log.jsonl")
+        ],
+        scores=lambda w: PLAN.scores(w.table, (w.system, w.seed)),
         # There first, but redrawing them is no reason to publish again.
         figures=lambda w: ancient(LAYOUT.figures(w.table)),
     output:
         marker="<results>/runs/{table}/{system}/seed{seed}/tracked.json",
     log:
         "<logs>/track/{table}/{system}/seed{seed}.log",
-    wildcard_constraints:
-        seed=r"\d+",
     localrule: True
     conda:
         ENVIRONMENT
     resources:
         store=1,  # a profile may ask for one at a time
     params:
-        run=lambda w, input: Path(input.training).parent,
+        run=lambda w, output: Path(output.marker).parent,
         folders=lambda w, input: [Path(file).parent for file in input.scores],
         tracking=TRACKING,
     shell:
         "nmt track publish {params.run} {params.folders} --tracking {params.tracking} "
         "--name {wildcards.table}/{wildcards.system} --seed {wildcards.seed} "
         "--figures {input.figures} --out {output.marker} > {log} 2>&1"
-
-
-# An ensemble has scores, and what its members have in common.
-rule track_ensemble:
-    input:
-        trainings=lambda w: [f"{LAYOUT.run(w.table, w.system, seed)}/training.json" for seed in w.seeds.split("-")],
-        scores=lambda w: PLAN.scores(w.table, (w.system, w.seeds)),
-    output:
-        marker="<results>/runs/{table}/{system}/seed{seeds}/tracked.json",
-    log:
-        "<logs>/track/{table}/{system}/seed{seeds}.log",
-    localrule: True
-    conda:
-        ENVIRONMENT
-    resources:
-        store=1,
-    params:
-        run=lambda w, output: Path(output.marker).parent,
-        folders=lambda w, input: [Path(file).parent for file in input.scores],
-        tracking=TRACKING,
-    shell:
-        "nmt track publish {params.run} {params.folders} --tracking {params.tracking} "
-        "--name {wildcards.table}/{wildcards.system} --seed {wildcards.seeds} --out {output.marker} > {log} 2>&1"
