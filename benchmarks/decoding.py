@@ -5,10 +5,12 @@
 SOURCE is cleaned text; model and text are those of `make run` if not given. Each side runs in a process of its own with
 as many threads, and rounds alternate; loading is left out. Ours and CTranslate2 run once with all threads on one batch,
 once with a worker a thread: ours are processes, as in `nmt decode`, begun anew for each measurement; their memory is
-the sum, what they share counted in each. fairseq and transformers hold our weights in their own post-norm Transformer;
-a toolkit whose layers differ cannot, and is not here. The longest translation is twice the source and ten pieces more
-for all (transformers: of a batch's longest source; CTranslate2: of the longest of all). Batches are of sentences of
-like length; the best of several sizes counts. Equal: the share of sentences with the same pieces as ours.
+the sum, what they share counted in each. Other toolkits hold our weights in their own Transformer and search in their
+own way (`benchmarks.peer_search`): transformers, Sockeye, fairseq and JoeyNMT those of a post-norm model, OpenNMT-py
+and eole those of a pre-norm one; the others are named with that reason. The longest translation is twice the source and
+ten pieces more for all (CTranslate2: of the longest source of all; toolkits other than Sockeye: of a batch's longest).
+Batches are of sentences of like length; the best of several sizes counts. Equal: the share of sentences with the same
+pieces as ours.
 """
 
 import json
@@ -85,19 +87,21 @@ def until_end(ids: list[int]) -> list[int]:
 
 
 def theirs(side: str, model: Path, threads: int) -> Translate:
-    """Another toolkit in Python, with our weights."""
+    """Another toolkit in Python, with our weights; ends with the reason if its layers differ."""
     import torch
 
-    from benchmarks.peers import PEERS
+    from benchmarks.peer_search import SEARCHES as THEIRS
     from nmt.translate import Translator
 
     torch.set_num_threads(threads)
     translator = Translator(model, torch.device("cpu"))  # `load` would set the allocator and the kernels too
     config = translator.model.config
-    assert config.kind == "transformer" and config.norm == "post" and config.activation == "relu", config
+    assert config.kind == "transformer" and config.activation == "relu" and config.context == "none", config
+    assert config.tied != "none" and config.decoder_layers in (None, config.layers), config
+    norm, search = THEIRS[side]
+    if norm != config.norm:
+        sys.exit(f"its layers are {norm}-norm")
     m = {"layers": config.layers, "width": config.width, "ffn": config.ffn, "heads": config.heads, "dropout": 0.0}
-    search = PEERS[side].search
-    assert search
     return by_length(search(translator.model, m, read_json(model / "config.json")["vocabulary"]))
 
 
@@ -136,7 +140,8 @@ def run_side(side: str, model: Path, source: Path, limit: int, threads: int) -> 
     rows = Vocabulary(model / "source.model").encode(lines)
     make = ours if side.startswith("ours") else fast if side.startswith("CTranslate2") else theirs
     translate = make(side, model, threads)
-    translate(rows[:10], 5, 1)  # kernels are made for new shapes
+    for beam in SEARCHES.values():
+        translate(rows[:10], beam, 1)  # kernels are made for new shapes, Sockeye's programs for each search
     found: dict[str, Any] = {}
     for name, beam in SEARCHES.items():
         speeds = {}
@@ -155,8 +160,8 @@ def sides() -> Iterator[tuple[str, Path | None, str]]:
     from benchmarks.peers import FOLDER, PEERS, missing
 
     yield from ((name, None, "") for name in ("ours", "ours, workers", "CTranslate2", "CTranslate2, workers"))
-    for name, peer in PEERS.items():
-        if peer.search and FOLDER.is_dir():
+    for name in PEERS:
+        if FOLDER.is_dir():
             yield name, FOLDER / name, missing(name)
 
 

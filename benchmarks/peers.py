@@ -1,4 +1,4 @@
-"""Other toolkits, each by its own model class, its own loss and its own search, installed in a folder of its own.
+"""Other toolkits, each by its own model class and its own loss, installed in a folder of its own.
 
     python -m benchmarks.peers [NAME...]        # what `make bench-peers` does first
 
@@ -6,7 +6,8 @@ A peer lies in ``.peers/NAME``, which its process alone has on its path, before 
 takes torch. What could not be installed has left its reason in ``.peers/NAME.txt``.
 
 Each adapter gives a model and the function of a batch that is its loss, a mean over the target pieces. Ids go in as
-they are where a toolkit can be told which is padding, else with the numbers of padding and unknown exchanged.
+they are where a toolkit can be told which is padding, else with the numbers of padding and unknown exchanged. How they
+search is in `benchmarks.peer_search`.
 """
 
 import os
@@ -32,9 +33,6 @@ PAD, BOS, EOS = 0, 2, 3
 Sizes = Mapping[str, Any]  # of a model: layers, width, ffn, heads, dropout
 Vocabulary = Mapping[str, int]  # ids of source and target
 Loss = Callable[[Batch], Any]
-Search = Callable[
-    [Any, int], list[list[int]]
-]  # padded ids (B, S) and beam to pieces, perhaps with EOS and padding after
 Adapter = Callable[[Sizes, Vocabulary], tuple[Any, Loss]]
 
 
@@ -64,23 +62,9 @@ def sockeye(m: Sizes, sizes: Vocabulary) -> tuple[Any, Loss]:
     """Sockeye's post-norm Transformer."""
     import torch
     from sockeye import constants as C
-    from sockeye.data_io import DataConfig
-    from sockeye.encoder import EmbeddingConfig
     from sockeye.loss import CrossEntropyLoss
-    from sockeye.model import ModelConfig, SockeyeModel
-    from sockeye.transformer import TransformerConfig
 
-    side = TransformerConfig(
-        model_size=m["width"], attention_heads=m["heads"], feed_forward_num_hidden=m["ffn"], act_type=C.RELU,
-        num_layers=m["layers"], dropout_attention=m["dropout"], dropout_act=m["dropout"], dropout_prepost=m["dropout"],
-        positional_embedding_type=C.FIXED_POSITIONAL_EMBEDDING, preprocess_sequence="", postprocess_sequence="drn",
-        max_seq_len_source=512, max_seq_len_target=512, depth_key_value=m["width"],
-    )  # fmt: skip
-    embeddings = {name: EmbeddingConfig(size, m["width"], m["dropout"]) for name, size in sizes.items()}
-    model = SockeyeModel(ModelConfig(
-        DataConfig(None, 512, 512, 1, 1), sizes["source"], sizes["target"], embeddings["source"], embeddings["target"],
-        side, side, weight_tying_type=C.WEIGHT_TYING_TRG_SOFTMAX,
-    ))  # fmt: skip
+    model = sockeye_model(m, sizes)
     _initialise(model)
     entropy = CrossEntropyLoss(label_smoothing=0.0, label_smoothing_impl="torch", ignore_label=PAD)
 
@@ -92,12 +76,33 @@ def sockeye(m: Sizes, sizes: Vocabulary) -> tuple[Any, Loss]:
     return model, loss
 
 
+def sockeye_model(m: Sizes, sizes: Vocabulary, inference_only: bool = False) -> Any:
+    """Its model; for translating alone it keeps what attention over the source needs."""
+    from sockeye import constants as C
+    from sockeye.data_io import DataConfig
+    from sockeye.encoder import EmbeddingConfig
+    from sockeye.model import ModelConfig, SockeyeModel
+    from sockeye.transformer import TransformerConfig
+
+    side = TransformerConfig(
+        model_size=m["width"], attention_heads=m["heads"], feed_forward_num_hidden=m["ffn"], act_type=C.RELU,
+        num_layers=m["layers"], dropout_attention=m["dropout"], dropout_act=m["dropout"], dropout_prepost=m["dropout"],
+        positional_embedding_type=C.FIXED_POSITIONAL_EMBEDDING, preprocess_sequence="", postprocess_sequence="drn",
+        max_seq_len_source=512, max_seq_len_target=512, depth_key_value=m["width"],
+    )  # fmt: skip
+    embeddings = {name: EmbeddingConfig(size, m["width"], m["dropout"]) for name, size in sizes.items()}
+    config = ModelConfig(
+        DataConfig(None, 512, 512, 1, 1), sizes["source"], sizes["target"], embeddings["source"], embeddings["target"],
+        side, side, weight_tying_type=C.WEIGHT_TYING_TRG_SOFTMAX,
+    )  # fmt: skip
+    return SockeyeModel(config, inference_only=inference_only)
+
+
 def opennmt(m: Sizes, sizes: Vocabulary) -> tuple[Any, Loss]:
     """OpenNMT-py's pre-norm Transformer."""
     for name in ("spacy", "fasttext"):  # wanted by transforms that are not used here
         sys.modules.setdefault(name, ModuleType(name))
     import configargparse
-    import pyonmttok
     from onmt import opts
     from onmt.model_builder import build_base_model
     from onmt.utils.loss import LossCompute
@@ -114,9 +119,7 @@ def opennmt(m: Sizes, sizes: Vocabulary) -> tuple[Any, Loss]:
     }  # fmt: skip
     widths = ("src_word_vec_size", "tgt_word_vec_size", "enc_hid_size", "dec_hid_size")
     vars(opt).update(chosen | dict.fromkeys(widths, m["width"]))
-    words = {side: ["<blank>", "<unk>", "<s>", "</s>", *map(str, range(size - 4))] for side, size in sizes.items()}
-    vocabularies = {k: pyonmttok.build_vocab_from_tokens(words[v]) for k, v in (("src", "source"), ("tgt", "target"))}
-    assert all(len(vocabularies[k]) == sizes[v] for k, v in (("src", "source"), ("tgt", "target")))
+    vocabularies = onmt_words(sizes)
     model = build_base_model(opt, vocabularies)
     _initialise(model)
     compute = LossCompute.from_opts(opt, model, vocabularies["tgt"])
@@ -127,6 +130,18 @@ def opennmt(m: Sizes, sizes: Vocabulary) -> tuple[Any, Loss]:
         return compute({"tgt": target, "srclen": lengths}, output, attention)[0] / batch.pieces
 
     return model, loss
+
+
+def onmt_words(sizes: Vocabulary) -> dict[str, Any]:
+    """The vocabularies of OpenNMT-py and eole with our ids."""
+    import pyonmttok
+
+    found: dict[str, Any] = {"decoder_start_token": "<s>"}
+    for side, size in (("src", sizes["source"]), ("tgt", sizes["target"])):
+        words = ["<blank>", "<unk>", "<s>", "</s>", *map(str, range(size - 4))]
+        found[side] = pyonmttok.build_vocab_from_tokens(words)
+        assert len(found[side]) == size
+    return found
 
 
 def _initialise(model: Any) -> None:
@@ -145,7 +160,7 @@ def fairseq(m: Sizes, sizes: Vocabulary) -> tuple[Any, Loss]:
     from fairseq.criterions.cross_entropy import CrossEntropyCriterion
     from fairseq.models.transformer import TransformerModel
 
-    task = SimpleNamespace(**{f"{side}_dictionary": _fairseq_words(size) for side, size in sizes.items()})
+    task = SimpleNamespace(**{f"{side}_dictionary": fairseq_words(size) for side, size in sizes.items()})
     chosen = {"dropout": m["dropout"], "attention_dropout": m["dropout"], "activation_dropout": m["dropout"]}
     for side in ("encoder", "decoder"):
         chosen |= {f"{side}_embed_dim": m["width"], f"{side}_ffn_embed_dim": m["ffn"], f"{side}_layers": m["layers"]}
@@ -165,7 +180,7 @@ def fairseq(m: Sizes, sizes: Vocabulary) -> tuple[Any, Loss]:
     return model, loss
 
 
-def _fairseq_words(size: int) -> Any:
+def fairseq_words(size: int) -> Any:
     """Its dictionary with our ids."""
     from fairseq.data import Dictionary
 
@@ -179,7 +194,6 @@ def _fairseq_words(size: int) -> Any:
 
 def eole(m: Sizes, sizes: Vocabulary) -> tuple[Any, Loss]:
     """Eole's pre-norm Transformer."""
-    import pyonmttok
     from eole.config.models import TransformerModelConfig
     from eole.config.training import TrainingConfig
     from eole.models.model import EncoderDecoderModel
@@ -191,10 +205,7 @@ def eole(m: Sizes, sizes: Vocabulary) -> tuple[Any, Loss]:
         embeddings={"position_encoding_type": "SinusoidalInterleaved", "word_vec_size": m["width"]},
     )  # fmt: skip
     training = TrainingConfig(dropout=[m["dropout"]], attention_dropout=[m["dropout"]])
-    words = {side: ["<blank>", "<unk>", "<s>", "</s>", *map(str, range(size - 4))] for side, size in sizes.items()}
-    built = {k: pyonmttok.build_vocab_from_tokens(words[v]) for k, v in (("src", "source"), ("tgt", "target"))}
-    special = {"pad_token": "<blank>", "unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"}
-    vocabularies = built | {"specials": special}
+    vocabularies = eole_words(sizes)
     model = EncoderDecoderModel.for_training(config, vocabularies, training)
     compute = LossCompute.from_config(SimpleNamespace(model=config, training=training), model, vocabularies)
 
@@ -207,9 +218,14 @@ def eole(m: Sizes, sizes: Vocabulary) -> tuple[Any, Loss]:
     return model, loss
 
 
+def eole_words(sizes: Vocabulary) -> dict[str, Any]:
+    """Its vocabularies, with the names of the special pieces."""
+    special = {"pad_token": "<blank>", "unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"}
+    return onmt_words(sizes) | {"specials": special}
+
+
 def joeynmt(m: Sizes, sizes: Vocabulary) -> tuple[Any, Loss]:
     """JoeyNMT's post-norm Transformer, or its LSTM where a model has no heads."""
-    import torch
     from joeynmt.model import build_model
     from joeynmt.vocabulary import Vocabulary as Words
 
@@ -221,12 +237,9 @@ def joeynmt(m: Sizes, sizes: Vocabulary) -> tuple[Any, Loss]:
     model = build_model(_joeynmt_config(m), words["source"], words["target"])
     model.loss_function = ("crossentropy", 0.0)
 
-    def theirs(ids: Any) -> Any:
-        return torch.where(ids < 2, 1 - ids, ids)  # pad is 1 there, and unk 0
-
     def loss(batch: Batch) -> Any:
         order = (batch.source != PAD).sum(1).argsort(descending=True)
-        source, target = theirs(batch.source[order]), theirs(batch.target[order])
+        source, target = exchanged(batch.source[order]), exchanged(batch.target[order])
         total, *_ = model(
             return_type="loss", src=source, src_length=(source != 1).sum(1), src_mask=(source != 1)[:, None],
             trg_input=target[:, :-1], trg=target[:, 1:], trg_mask=(target[:, 1:] != 1)[:, None],
@@ -234,6 +247,11 @@ def joeynmt(m: Sizes, sizes: Vocabulary) -> tuple[Any, Loss]:
         return total / batch.pieces
 
     return model, loss
+
+
+def exchanged(ids: Any) -> Any:
+    """Ours to JoeyNMT's, or back: there padding is 1, and unknown 0."""
+    return ids.where(ids > 1, 1 - ids)
 
 
 def _joeynmt_config(m: Sizes) -> dict[str, Any]:
@@ -248,94 +266,20 @@ def _joeynmt_config(m: Sizes) -> dict[str, Any]:
     return {"encoder": side | {"bidirectional": True}, "decoder": side | decoder}
 
 
-def copy_weights(ours: Any, encoder: Any, decoder: Any) -> None:
-    """Put our weights, positions apart, into a post-norm Transformer whose parts have fairseq's names, as Marian's."""
-    import torch
-
-    def attention(to: Any, of: Any) -> None:
-        for part, weight, bias in zip("qkv", of.project.weight.chunk(3), of.project.bias.chunk(3), strict=True):
-            linear(getattr(to, f"{part}_proj"), weight, bias)
-        linear(to.out_proj, of.output.weight, of.output.bias)
-
-    def linear(to: Any, weight: Any, bias: Any) -> None:
-        to.weight.copy_(weight)
-        to.bias.copy_(bias)
-
-    def layer(to: Any, of: Any, norms: list[str]) -> None:
-        attention(to.self_attn, of.attention)
-        linear(to.fc1, of.feed_forward.inner.weight, of.feed_forward.inner.bias)
-        linear(to.fc2, of.feed_forward.outer.weight, of.feed_forward.outer.bias)
-        for name, residual in zip(norms, of.residuals, strict=True):
-            linear(getattr(to, f"{name}_layer_norm"), residual.norm.weight, residual.norm.bias)
-
-    with torch.no_grad():
-        for to, embedding in ((encoder, ours.source_embedding), (decoder, ours.target_embedding)):
-            to.embed_tokens.weight.copy_(embedding.pieces.weight)
-            to.embed_scale = embedding.scale
-        for to, of in zip(encoder.layers, ours.encoder, strict=True):
-            layer(to, of, ["self_attn", "final"])
-        for to, of in zip(decoder.layers, ours.decoder, strict=True):
-            layer(to, of, ["self_attn", "encoder_attn", "final"])
-            attention(to.encoder_attn, of.source_attention)
-
-
-def transformers_search(ours: Any, m: Sizes, sizes: Vocabulary) -> Search:
-    """`generate` of Hugging Face transformers."""
-    model, _ = transformers(m, sizes)
-    encoder, decoder = model.get_encoder(), model.model.decoder
-    copy_weights(ours, encoder, decoder)
-    encoder.embed_positions.weight.data = ours.source_embedding.positions
-    decoder.embed_positions.weight.data = ours.target_embedding.positions
-    model.lm_head.weight = decoder.embed_tokens.weight
-    model.eval()
-
-    def search(source: Any, beam: int) -> list[list[int]]:
-        found = model.generate(
-            source, attention_mask=(source != PAD).long(), num_beams=beam, do_sample=False, early_stopping=beam > 1,
-            max_new_tokens=2 * (source.shape[1] - 2) + 11, length_penalty=1.0, suppress_tokens=[PAD, BOS],
-            use_cache=True,
-        )  # fmt: skip
-        return [row[1:].tolist() for row in found]
-
-    return search
-
-
-def fairseq_search(ours: Any, m: Sizes, sizes: Vocabulary) -> Search:
-    """fairseq's `SequenceGenerator`."""
-    import torch
-    from fairseq.sequence_generator import SequenceGenerator
-
-    model, _ = fairseq(m, sizes)
-    copy_weights(ours, model.encoder, model.decoder)
-    for to, embedding in ((model.encoder, ours.source_embedding), (model.decoder, ours.target_embedding)):
-        to.embed_positions.weights = torch.cat([embedding.positions[:1] * 0, embedding.positions])  # 0: padding
-    words = _fairseq_words(sizes["target"])
-
-    def search(source: Any, beam: int) -> list[list[int]]:
-        # Its length counts BOS and EOS of the source: the limit is ours.
-        generator = SequenceGenerator([model], words, beam_size=beam, max_len_a=2, max_len_b=6, max_len=500)
-        inputs = {"src_tokens": source, "src_lengths": (source != PAD).sum(1)}
-        found = generator.generate([model], {"net_input": inputs}, bos_token=BOS)
-        return [best[0]["tokens"].tolist() for best in found]
-
-    return search
-
-
 @dataclass(frozen=True)
 class Peer:
-    """What to install, without what it requires; how to train it; how to translate by it with our weights."""
+    """What to install, without what it requires; how to train it."""
 
     packages: list[str]
     transformer: Adapter
     recurrent: Adapter | None = None  # where its LSTM can have the sizes of ours: the others' decoder is twice as wide
-    search: Callable[[Any, Sizes, Vocabulary], Search] | None = None  # where it can have our post-norm layers
 
 
 PEERS = {
     "transformers": Peer(
         ["transformers==5.23.0", "tokenizers==0.23.3", "huggingface_hub==2.4.0", "typer==0.29.2", "httpx2==2.16.2",
          "httpcore2==2.16.2", "truststore==0.10.5", "shellingham==1.5.4", "rich==15.0.0"],
-        transformers, search=transformers_search,
+        transformers,
     ),
     "Sockeye": Peer(["sockeye==3.1.34"], sockeye),
     "OpenNMT-py": Peer(
@@ -346,13 +290,13 @@ PEERS = {
     "eole": Peer(
         ["eole==0.6.4", "pyonmttok==1.38.1", "rapidfuzz==3.14.6", "pyahocorasick==2.3.1", "tensorboard==2.21.0",
          "absl-py==2.5.1", "subword-nmt==0.3.8", "rich==15.0.0", "torch-optimi==0.3.3", "tokenizers==0.23.3",
-         "huggingface_hub==2.4.0"],
+         "huggingface_hub==2.4.0", "httpx2==2.16.2", "httpcore2==2.16.2", "truststore==0.10.5"],
         eole,
     ),
     "fairseq": Peer(
         ["--no-build-isolation", "fairseq-fixed==0.12.3.1", "omegaconf==2.4.0", "hydra-core==1.3.8", "bitarray==3.12.3",
          "antlr4-python3-runtime==4.8"],
-        fairseq, search=fairseq_search,
+        fairseq,
     ),
     "JoeyNMT": Peer(
         ["joeynmt==2.3.0", "absl-py==2.5.1", "tensorboard==2.21.0", "subword-nmt==0.3.8", "datasets==5.2.0"],

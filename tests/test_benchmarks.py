@@ -14,7 +14,8 @@ from nmt.data import Batch
 from nmt.models import build
 
 MODULES = (
-    "__main__", "decoding", "equality", "export", "faults", "growth", "measure", "peers", "serve", "stages", "training"
+    "__main__", "decoding", "equality", "export", "faults", "growth", "measure", "peer_search", "peers", "serve",
+    "stages", "training",
 )  # fmt: skip
 
 
