@@ -6,7 +6,6 @@ import re
 import statistics
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -53,25 +52,17 @@ def peak_memory() -> float:
     return int(found[1]) / 1024
 
 
-def matrix_peak(threads: int, seconds: float = 1.0, size: int = 2048) -> dict[str, float]:
+def matrix_peak(threads: int) -> dict[str, float]:
     """GFLOP/s of square matrix products: fp32, by the faster of torch's two kernels for it, and bf16."""
     import torch
 
     runtime.prepare("cpu", threads)
-    chosen = torch.get_float32_matmul_precision()
-    found = {}
-    for name, kind, precision in (
-        ("default", torch.float32, "highest"), ("chosen", torch.float32, chosen), ("bf16", torch.bfloat16, chosen)
-    ):  # fmt: skip
+    chosen, fp32 = torch.get_float32_matmul_precision(), []
+    for precision in ("highest", chosen):
         torch.set_float32_matmul_precision(precision)
-        a, b = (torch.randn(size, size).to(kind) for _ in range(2))
-        a @ b
-        count, started = 0, time.perf_counter()
-        while time.perf_counter() - started < seconds:
-            a @ b
-            count += 1
-        found[name] = 2 * size**3 * count / (time.perf_counter() - started) / 1e9
-    return {"fp32": max(found["default"], found["chosen"]), "bf16": found["bf16"]}
+        fp32.append(runtime.matrix_speed(torch.float32))
+    torch.set_float32_matmul_precision(chosen)
+    return {"fp32": max(fp32), "bf16": runtime.matrix_speed(torch.bfloat16)}
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:

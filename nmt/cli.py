@@ -810,9 +810,14 @@ def schemas(out: Path) -> None:
 @main.command()
 def doctor() -> None:
     """Say what this machine has, and what a run would use."""
+    import torch
+
     from nmt import runtime
 
     device = runtime.prepare("auto")
     facts = {"code": runtime.code_version(), **runtime.versions(), **runtime.hardware(device)}
+    if device.type == "cpu":
+        for name, kind in (("fp32", torch.float32), ("bf16", torch.bfloat16)):
+            facts[name] = f"{runtime.matrix_speed(kind):.0f} GFLOP/s in matrix products"
     for name, value in facts.items():
         click.echo(f"{name:14} {value}")

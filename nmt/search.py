@@ -97,20 +97,33 @@ def search(
         return _Beams(decoder, source, config, ids, images).run()
 
 
-def top(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """The greatest of each row, best first, and their columns: scores (R, V) to twice (R, count).
+def top(log_probs: Tensor, scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """The best extensions of each sentence's prefixes, best first.
 
-    `Tensor.topk` looks at every score one by one on the CPU. Here it sees the greatest of each block of columns, then
-    those blocks alone that have the greatest of these: what is among the greatest of the row is in them.
+    `Tensor.topk` looks at every number one by one on the CPU. Here it sees the greatest of each block of columns, then
+    those blocks alone that have the greatest of these: what is among the greatest is in them.
+
+    Args:
+        log_probs: of the next pieces, (B * k, V).
+        scores: of the prefixes, (B, k).
+        count: how many, at most k * V.
+
+    Returns:
+        Their scores (B, count) and their columns in (B, k * V).
     """
-    whole = scores.shape[1] // BLOCK * BLOCK
-    if scores.is_cuda or whole < 4 * count * BLOCK:
-        return scores.topk(count)
-    blocks = torch.unflatten(scores[:, :whole], 1, (-1, BLOCK)).amax(-1).topk(count).indices  # (R, count)
-    columns = (blocks[..., None] * BLOCK + torch.arange(BLOCK)).flatten(1)
-    rest = torch.arange(whole, scores.shape[1]).expand(len(scores), -1)
-    columns = torch.cat([columns, rest], 1)
-    values, places = scores.gather(1, columns).topk(count)
+    (sentences, width), vocabulary = scores.shape, log_probs.shape[1]
+    whole = vocabulary // BLOCK * BLOCK
+    if log_probs.is_cuda or width * whole < 4 * count * BLOCK:
+        return (scores[..., None] + log_probs.view(sentences, width, -1)).flatten(1).topk(count)
+    greatest = torch.unflatten(log_probs[:, :whole], 1, (-1, BLOCK)).amax(-1)
+    if whole < vocabulary:
+        greatest = torch.cat([greatest, log_probs[:, whole:].amax(1, keepdim=True)], 1)
+    blocks = greatest.shape[1]
+    chosen = (scores[..., None] + greatest.view(sentences, width, -1)).flatten(1).topk(count).indices  # (B, count)
+    rows, pieces = chosen // blocks, (chosen % blocks * BLOCK)[..., None] + torch.arange(BLOCK)  # (B, count, BLOCK)
+    columns = (rows[..., None] * vocabulary + pieces.clamp(max=vocabulary - 1)).flatten(1)
+    found = log_probs.view(sentences, -1).gather(1, columns).view(pieces.shape) + scores.gather(1, rows)[..., None]
+    values, places = found.masked_fill_(pieces >= vocabulary, -torch.inf).flatten(1).topk(count)
     return values, columns.gather(1, places)
 
 
@@ -174,12 +187,10 @@ class _Beams:
             rows = torch.arange(len(drawn), device=self.device)[:, None]
             return self.scores + log_probs.gather(1, drawn), drawn, rows
         sentences, width = self.scores.shape
-        each = min(2 * self.config.beam, log_probs.shape[1])
-        values, pieces = top(log_probs, each)  # (R, 2k)
-        total = (self.scores[..., None] + values.view(sentences, width, each)).flatten(1)  # (B, k * 2k)
-        best, index = total.topk(min(2 * self.config.beam, total.shape[1]))
+        vocabulary = log_probs.shape[1]
+        values, columns = top(log_probs, self.scores, min(2 * self.config.beam, width * vocabulary))
         first_rows = torch.arange(sentences, device=self.device)[:, None] * width
-        return best, pieces.view(sentences, -1).gather(1, index), first_rows + index // each
+        return values, columns % vocabulary, first_rows + columns // vocabulary
 
     def _collect(self, values: Tensor, rows: Tensor, ends: Tensor, length: int) -> None:
         """Keep the candidates that end within the first k."""
