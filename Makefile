@@ -26,7 +26,7 @@ test: $(READY)  ## run the tests, each file in one process
 test-slurm: $(READY)  ## run the workflow on a SLURM cluster of its own; NMT_SLURM: docs/slurm.md
 	$(BIN)/python -m pytest tests/slurm $(ARGS)
 
-test-faults: $(READY)  ## break each stage in many ways and compare what a rerun gives; prints benchmarks/faults.md
+test-faults: $(READY)  ## break stages in many ways (some need root, libfaketime) and compare what a rerun gives; prints benchmarks/faults.md
 	$(BIN)/python -m benchmarks.faults $(ARGS)
 
 lint: $(READY)  ## check style, types and the workflow

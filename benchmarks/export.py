@@ -3,7 +3,7 @@
     python -m benchmarks.export [MODEL SOURCE] [--limit 1000] [--rounds 3]
 
 SOURCE is cleaned text; model and text are those of `make run` if not given. Both get the same pieces in batches of
-8,192 tokens; rounds alternate, medians are printed. Equal: the share of lines with the same pieces. Where they
+2,048 tokens; rounds alternate, medians are printed. Equal: the share of lines with the same pieces. Where they
 differ: how often which side found the higher score.
 """
 
@@ -40,7 +40,7 @@ def theirs(translator: ctranslate2.Translator, pieces: list[list[str]], beam: in
     """The same by CTranslate2."""
     found = translator.translate_batch(
         pieces, beam_size=beam, return_scores=True, min_decoding_length=0,
-        max_batch_size=8192, batch_type="tokens", **options,
+        max_batch_size=2048, batch_type="tokens", **options,
     )  # fmt: skip
     return [(result.hypotheses[0], result.scores[0]) for result in found]
 

@@ -39,7 +39,7 @@ def average(run: Path, encoded: Path, at: str, out: Path) -> None:
     meta = read_json(encoded / "meta.json")
     if (training["data"], training["subwords"]) != (meta["splits"], meta["subwords"]):
         raise DataError(f"{run}: was not trained on {encoded} as it is now; give the --encoded it was trained on")
-    with atomic_directory(out) as folder:
+    with atomic_directory(out, "provenance.json") as folder:
         write_tensors(weights, folder / WEIGHTS)
         for side in SIDES:
             shutil.copyfile(encoded / f"{side}.model", folder / f"{side}.model")
@@ -70,7 +70,7 @@ def ensemble(models: Sequence[Path], out: Path) -> None:
             )
     if (out / CONFIG).is_file() and "members" not in read_json(out / CONFIG):
         raise ConfigError(f"{out}: expected a folder for the ensemble, got one that holds a model; name another")
-    with atomic_directory(out) as folder:
+    with atomic_directory(out, "provenance.json") as folder:
         for name in ("cleaning.json", *(f"{side}.model" for side in SIDES)):
             shutil.copyfile(models[0] / name, folder / name)
         write_json(folder / CONFIG, read_json(models[0] / CONFIG) | {"members": len(models)})

@@ -33,7 +33,7 @@ def translate_text(model: Path, text: Path, out: Path, decoding: Decoding, devic
     """
     recipe = read_json(model / "cleaning.json")
     (source, target), cleaning = recipe["languages"].split("-"), Cleaning(**recipe["cleaning"])
-    cleaned, written = out.with_name("cleaned.txt"), out.with_name("hypotheses.txt")
+    cleaned, written = (out.with_name(f"{out.name}.{part}") for part in ("cleaned", "hypotheses"))
     write_lines(cleaned, (clean_line(line, source, cleaning) for line in read_lines(text)))
     decode_file(model, cleaned, written, decoding, device, threads)
     making = read_json(out.with_name("decoding.json"))
@@ -73,7 +73,9 @@ def mix(raw: Path, text: Path, translations: Path, out: Path, languages: str, co
     counts = {path: count_lines(path) for path in (written, original)}
     if (added := counts[original]) != counts[written]:
         raise misaligned(counts)
-    with atomic_directory(out) as part:
+    if out.resolve() in (raw.resolve(), text.resolve()):
+        raise ConfigError(f"{out}: expected a folder for the mixed corpus, got one that it is made of; name another")
+    with atomic_directory(out, "corpus.json") as part:
         for file in raw.iterdir():
             if file.name not in ("corpus.json", f"train.{source}", f"train.{target}"):
                 shutil.copyfile(file, part / file.name)

@@ -122,7 +122,7 @@ def main() -> None:
 @click.argument("languages")
 @click.argument("out", type=PATH)
 @click.option("--mirror", type=PATH, help="Folder that holds the same files; else NMT_MIRROR, else the URLs.")
-@click.option("--limit", type=click.IntRange(1), help="Cut every split to its first lines.")
+@click.option("--limit", type=click.IntRange(1), help="Cut every split to its first lines; several sources share them.")
 @click.option("--custom", help="YAML of a corpus of your own: train, valid, tests.")
 def download(
     corpus: str, languages: str, out: Path, mirror: Path | None, limit: int | None, custom: str | None
@@ -383,7 +383,7 @@ def decode(
     device: str,
     threads: int | None,
 ) -> None:
-    """Translate the cleaned file SOURCE into OUT, line by line."""
+    """Translate the cleaned file SOURCE into OUT, line by line; how is in decoding.json beside it: one OUT a folder."""
     from nmt.config import Decoding
     from nmt.gpus import claimed
     from nmt.translate import decode_file
@@ -625,7 +625,11 @@ def translate(
 
     decoding = _decoding(beam, length_penalty, nbest)
     prompt = not files and sys.stdin.isatty()
+    if prompt and out:
+        raise ConfigError("--out: expected FILES or text on standard input to translate, got a terminal; name a file")
     translator = _translator(model, device, threads, alone=prompt)
+    if attention and not translator.looks:
+        raise ConfigError("--attention: expected a model with attention, got one without; leave the option away")
 
     def written(lines: list[str], first: int = 1) -> str:
         found = translator.nbest(lines, decoding)
@@ -731,7 +735,9 @@ def _number_or(*words: str) -> Callable[..., int | str]:
 @click.option("--head", default="all", callback=_number_or("mean", "all"), help="A number from 1, mean, or all.")
 @click.option("--words", is_flag=True, help="Join subwords.")
 @click.option(
-    "--image", type=PATH, help="The sentence's picture: where on it a multimodal model looked, DIR/image.png."
+    "--image",
+    type=PATH,
+    help="The sentence's picture: where on it a multimodal model looked, DIR/image.png; without --part and --words.",
 )
 @search_options
 @device_options

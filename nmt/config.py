@@ -396,7 +396,7 @@ class Decoding(Strict):
     nbest: Positive = 1
     length_factor: float = Field(2.0, gt=0, description="longest output = factor * source pieces + extra")
     length_extra: int = Field(10, ge=0)
-    batch: BatchSize = "8192 tokens"
+    batch: BatchSize = Field("8192 tokens", description="of source; on the CPU never more than 2,048 tokens")
     replace_unknown: bool = Field(
         False, description="write the source word that was looked at most for <unk> (Jean and others 2015); words only"
     )
@@ -777,7 +777,9 @@ class Workflow(Strict):
     mirror: UserPath | None = Field(
         None, description="folder laid out as nmt/corpora.yaml says under mirror; else NMT_MIRROR, else URLs"
     )
-    limit: Positive | None = Field(None, description="cut every split to its first lines, for a quick trial")
+    limit: Positive | None = Field(
+        None, description="cut every split to its first lines, which its sources share, for a trial"
+    )
     results: UserPath = Path("results")
     tracking: Tracking = Tracking()
     corpora: dict[Name, CustomCorpus] = {}

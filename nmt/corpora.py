@@ -186,7 +186,7 @@ def fetch(
         DataError: a file cannot be had, is damaged, empty, not UTF-8, or does not align with its other side.
     """
     found = splits(name, languages, custom)
-    with atomic_directory(out) as part:
+    with atomic_directory(out, "corpus.json") as part:
         if custom is None and name in _BUILT_IN:
             _generate(name, languages, part, limit)
             made = {split: [{"url": dict.fromkeys(languages.split("-"), "built in")}] for split in found}

@@ -56,7 +56,7 @@ def encode_corpus(clean: Path, subwords: Path, out: Path, languages: str, shard:
                 _encode_side(chunks, file, vocabulary, f"{split}.{side}", _cuts(split, config), shard)
         return
     try:
-        with atomic_directory(out) as folder:
+        with atomic_directory(out, "meta.json") as folder:
             splits = {
                 split: _encode_split(chunks, split, files, vocabularies, _cuts(split, config), folder)
                 for split, files in texts.items()

@@ -80,10 +80,12 @@ def atomic_path(path: Path) -> Iterator[Path]:
     """Give a temporary path beside ``path``; it takes the final name, flushed to disk, only if the block succeeds.
 
     Raises:
-        DataError: there is a folder of this name.
+        DataError: there is a folder of this name, or a device or pipe.
     """
     if path.is_dir():
         raise DataError(f"{path}: expected a file to write, got a folder; name a file in it")
+    if path.exists() and not path.is_file():
+        raise DataError(f"{path}: expected a file to write, got a device or pipe; name a file")
     with _part(path, _new_file) as part:
         yield part
         part.chmod(0o644)
@@ -93,8 +95,23 @@ def atomic_path(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def atomic_directory(path: Path) -> Iterator[Path]:
-    """Give a temporary directory beside ``path``; it takes the final name, whole, only if the block succeeds."""
+def atomic_directory(path: Path, mark: str | None = None) -> Iterator[Path]:
+    """Give a temporary directory beside ``path``; it takes the final name, whole, only if the block succeeds.
+
+    Args:
+        path: the final name. What is there is replaced.
+        mark: what every directory of this kind has in it; one that lacks it is not ours to replace, unless empty.
+
+    Raises:
+        DataError: there is a file of this name, or a directory that is not ours to replace.
+    """
+    if path.exists() and not path.is_dir():
+        raise DataError(f"{path}: expected a folder to write, got a file; name another")
+    if mark and path.is_dir() and not (path / mark).exists() and (others := sorted(path.iterdir())):
+        raise DataError(
+            f"{path}: expected a folder to write that is new, empty or has {mark}, got one with {others[0].name}; "
+            "name another"
+        )
     with _part(path, tempfile.mkdtemp) as part:
         yield part
         part.chmod(0o755)

@@ -1,4 +1,4 @@
-"""One process a GPU, or as many as ``NMT_PER_GPU`` says: each training or translation takes one that has room."""
+"""One process a GPU, or as many as ``NMT_PER_GPU`` says: each training or file to translate takes one."""
 
 import fcntl
 import os

@@ -82,7 +82,7 @@ def learn(clean: Path, out: Path, languages: str, config: Subwords, threads: int
         ConfigError: the vocabulary is larger than the text allows.
     """
     texts = [clean / f"train.{language}" for language in languages.split("-")]
-    with atomic_directory(out) as folder:
+    with atomic_directory(out, "subwords.json") as folder:
         if config.joint:
             _learn(texts, folder / "source", config, threads)
             for suffix in ("model", "vocab"):

@@ -203,6 +203,11 @@ class Translator:
         """
         return of_split(self.model.config, shown, images, "", np.arange(count), count)
 
+    @property
+    def looks(self) -> bool:
+        """Whether the model has attention."""
+        return bool(self.attentions("", Translation("", 0.0, [])).weights)
+
     def _on_device(self, images: Tensor | None) -> Tensor | None:
         return None if images is None else images.to(self.device)
 

@@ -12,6 +12,7 @@ from PIL import Image
 
 from nmt.attention import SubLayer, joined, select, sub_layer, words
 from nmt.errors import ConfigError
+from nmt.models.transformer import Transformer
 from nmt.report import fonts
 from nmt.report.attention import CELL, Panel, draw, readable
 from nmt.translate import Attentions
@@ -146,6 +147,14 @@ def test_the_commands_draw_what_their_json_says(model: Path, tmp_path: Path) -> 
         np.shape(first["weights"]) == (1, 2, len(first["rows"]), 6)
         and first["translation"] == translated.splitlines()[0]
     )
+
+
+def test_a_model_without_attention_is_refused_before_it_translates(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Transformer, "attentions", lambda *_: {})
+    code, output = run("translate", model, "--attention", tmp_path / "t", "--device", "cpu", text="w1\n")
+    assert code == 1 and "--attention: expected a model with attention" in output and not (tmp_path / "t").exists()
 
 
 @pytest.mark.parametrize(

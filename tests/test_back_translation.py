@@ -95,18 +95,20 @@ def test_each_pair_has_the_image_of_its_line_whatever_was_dropped(parts: list[Pa
 
 
 def test_a_raw_file_is_translated_line_by_line(model: Path, tmp_path: Path) -> None:
-    (tmp_path / "text").write_text("W1 w2\n\nw3\n")
-    out = tmp_path / "back" / "translations.txt"
-    code, output = run("back-translate", model, tmp_path / "text", out, "--config", "{beam: 1}", "--device", "cpu")
+    text = tmp_path / "back" / "cleaned.txt"  # whatever it is called, it stays
+    text.parent.mkdir()
+    text.write_text("W1 w2\n\nw3\n")
+    out = tmp_path / "back" / "hypotheses.txt"
+    code, output = run("back-translate", model, text, out, "--config", "{beam: 1}", "--device", "cpu")
     assert code == 0, output
     lines = out.read_text().splitlines()
     assert len(lines) == 3 and not lines[1]
-    code, output = run("translate", model, tmp_path / "text", "--beam", 1, "--device", "cpu")
+    code, output = run("translate", model, text, "--beam", 1, "--device", "cpu")
     assert output.splitlines()[-3:] == lines
     making = json.loads((out.parent / "decoding.json").read_text())
     assert (making["sentences"], making["languages"]) == (3, "en-de") and making["sentences_per_second"] > 0
     assert sorted(path.name for path in out.parent.iterdir()) == [
-        "alignments.json", "decoding.json", "translations.txt"
+        "alignments.json", "cleaned.txt", "decoding.json", "hypotheses.txt"
     ]  # fmt: skip
 
 

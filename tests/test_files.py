@@ -1,5 +1,6 @@
 """Files are whole or absent, and text is UTF-8 or refused with its place."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -34,6 +35,27 @@ def test_a_failed_directory_leaves_the_old_one_and_nothing_else(tmp_path: Path) 
     with atomic_directory(target) as part:
         (part / "y").write_text("new")
     assert names(target) == ["y"] and names(tmp_path) == ["d"]
+
+
+def test_what_is_not_ours_to_replace_stays(tmp_path: Path) -> None:
+    pipe, folder, text = tmp_path / "pipe", tmp_path / "mine", tmp_path / "mine" / "thesis.txt"
+    os.mkfifo(pipe)
+    folder.mkdir()
+    text.write_text("mine")
+    with pytest.raises(DataError, match="pipe: expected a file to write, got a device or pipe"), atomic_path(pipe):
+        pass
+    with (
+        pytest.raises(DataError, match="got one with thesis"),
+        atomic_directory(folder, "meta.json"),
+    ):
+        pass
+    with pytest.raises(DataError, match="expected a folder to write, got a file"), atomic_directory(text):
+        pass
+    assert text.read_text() == "mine" and pipe.is_fifo()
+    (folder / "meta.json").write_text("{}")
+    with atomic_directory(folder, "meta.json") as part:
+        (part / "meta.json").write_text("new")
+    assert names(folder) == ["meta.json"]
 
 
 def test_a_full_disk_leaves_nothing_under_the_final_name(tmp_path: Path) -> None:

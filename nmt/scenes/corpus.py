@@ -90,7 +90,7 @@ def write_pictures(folder: Path, limit: int | None = None) -> None:
     """
     from tqdm import tqdm
 
-    with atomic_directory(folder) as part:
+    with atomic_directory(folder, "train.txt") as part:
         for split, found in splits().items():
             (part / split).mkdir()
             names = [f"{split}/{number:05}.png" for number, _ in enumerate(found[:limit], 1)]

@@ -170,7 +170,7 @@ def _clean_and_join(
 ) -> None:
     """Clean the chunks that are missing, and write everything."""
     report: dict[str, Any] = {}
-    with atomic_directory(out) as part:
+    with atomic_directory(out, "report.json") as part:
         for split, files in texts.items():
             places = _clean_chunks(chunks, split, files, recipe, run)
             outs, training = [part / file.name for file in files], split == "train"

@@ -35,7 +35,7 @@ def sample(raw: Path, clean: Path, out: Path, languages: str, count: int) -> Non
     wanted = set(evenly(total, count).tolist())
     left = (pair for number, pair in enumerate(_pairs(raw, codes), 1) if number not in gone)
     found = [both for i, both in enumerate(zip(left, _pairs(clean, codes), strict=True)) if i in wanted]
-    with atomic_directory(out) as folder:
+    with atomic_directory(out, "raw") as folder:
         for name, pairs in zip(("raw", "clean"), zip(*found, strict=True), strict=True):
             for code, lines in zip(codes, zip(*pairs, strict=True), strict=True):
                 write_text(folder / name / f"{TRAIN_SAMPLE}.{code}", "".join(f"{line}\n" for line in lines))

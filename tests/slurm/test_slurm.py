@@ -1,7 +1,7 @@
 """The workflow on a SLURM cluster of two nodes, which is started for these tests and stopped after them.
 
 NMT_SLURM names the folder of the two scripts that do so: ``slurm-up.sh DIR NODES`` starts a cluster and writes
-``DIR/env.sh``, which sets SLURM_CONF; ``slurm-down.sh DIR`` stops it.
+``DIR/slurm.conf``; ``slurm-down.sh DIR`` stops it.
 """
 
 import json
