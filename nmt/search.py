@@ -11,6 +11,7 @@ from nmt import runtime
 from nmt.config import Decoding, SpecialIds
 
 BLOCK = 64  # columns of which `top` takes the greatest first: few blocks to sort, few columns in each
+FEW = 2**15  # numbers in which looking at all is faster
 
 
 class Decoder(Protocol):
@@ -113,7 +114,7 @@ def top(log_probs: Tensor, scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """
     (sentences, width), vocabulary = scores.shape, log_probs.shape[1]
     whole = vocabulary // BLOCK * BLOCK
-    if log_probs.is_cuda or width * whole < 4 * count * BLOCK:
+    if log_probs.is_cuda or log_probs.numel() < FEW or width * whole < 4 * count * BLOCK:
         return (scores[..., None] + log_probs.view(sentences, width, -1)).flatten(1).topk(count)
     greatest = torch.unflatten(log_probs[:, :whole], 1, (-1, BLOCK)).amax(-1)
     if whole < vocabulary:
@@ -139,6 +140,8 @@ class _Beams:
         lengths = (source != ids.pad).sum(1) - 2  # without BOS and EOS
         limits = lengths * config.length_factor + config.length_extra
         self.limits = limits.clamp(max=decoder.longest - 2).long()  # pieces of output, EOS apart
+        self.least = int(self.limits.min()) if sentences else 0
+        self.never = torch.tensor([ids.pad, ids.bos], device=source.device)
         self.live = torch.arange(sentences, device=self.device)  # which sentence each live one is
         self.random = torch.Generator(self.device).manual_seed(int(source.sum()))  # of sampling
         self.scores = torch.zeros(sentences, 1, device=self.device)  # (B, k) log-probabilities of the prefixes
@@ -156,8 +159,9 @@ class _Beams:
         """One more piece for every live row."""
         log_probs, self.state = self.decoder.step(self.state, self.prefixes[:, -1])
         length, width = self.prefixes.shape[1], self.scores.shape[1]  # of the candidates: EOS counts, BOS does not
-        log_probs[:, [self.ids.pad, self.ids.bos]] = -torch.inf
-        self._force_end(log_probs, length, width)
+        log_probs.index_fill_(1, self.never, -torch.inf)
+        if length > self.least:
+            self._force_end(log_probs, length, width)
         values, pieces, rows = self._candidates(log_probs)  # each (B, 2k)
         ends = pieces == self.ids.eos
         self._collect(values, rows, ends, length)
@@ -169,11 +173,10 @@ class _Beams:
 
     def _force_end(self, log_probs: Tensor, length: int, width: int) -> None:
         """Leave only EOS to the rows whose prefix is as long as its sentence allows."""
-        full = (self.limits <= length - 1).repeat_interleave(width)
-        if full.any():
-            end = log_probs[full, self.ids.eos]
-            log_probs[full] = -torch.inf
-            log_probs[full, self.ids.eos] = end
+        full = (self.limits < length).repeat_interleave(width)
+        end = log_probs[full, self.ids.eos]
+        log_probs[full] = -torch.inf
+        log_probs[full, self.ids.eos] = end
 
     def _candidates(self, log_probs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The 2k best extensions of each sentence: scores, pieces, rows extended; each (B, 2k), best first.

@@ -157,11 +157,11 @@ def test_sampling_draws_pieces_as_often_as_the_model_finds_them_likely() -> None
 @pytest.mark.parametrize(("vocabulary", "width"), [(1000, 5), (1024, 5), (700, 1), (3, 2)])
 def test_top_is_what_sorting_everything_gives(vocabulary: int, width: int) -> None:
     torch.manual_seed(1)
-    log_probs, scores = torch.randn(4 * width, vocabulary), torch.randn(4, width)
+    log_probs, scores = torch.randn(64 * width, vocabulary), torch.randn(64, width)
     log_probs[0, vocabulary - 1] = scores[1, 0] = 9.0  # the last column, which may be in no whole block
     log_probs[:, 1] = -torch.inf  # as forbidden pieces are
     count = 2 * width
-    expected, places = (scores[..., None] + log_probs.view(4, width, -1)).flatten(1).sort(1, descending=True)
+    expected, places = (scores[..., None] + log_probs.view(64, width, -1)).flatten(1).sort(1, descending=True)
     values, columns = top(log_probs, scores, count)
     torch.testing.assert_close(values, expected[:, :count])
     assert columns.tolist() == places[:, :count].tolist()
