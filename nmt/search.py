@@ -142,7 +142,7 @@ class _Beams:
         self.limits = limits.clamp(max=decoder.longest - 2).long()  # pieces of output, EOS apart
         self.least = int(self.limits.min()) if sentences else 0
         self.never = torch.tensor([ids.pad, ids.bos], device=source.device)
-        self.live = torch.arange(sentences, device=self.device)  # which sentence each live one is
+        self.live = list(range(sentences))  # which sentence each live one is
         self.random = torch.Generator(self.device).manual_seed(int(source.sum()))  # of sampling
         self.scores = torch.zeros(sentences, 1, device=self.device)  # (B, k) log-probabilities of the prefixes
         self.prefixes = torch.full((sentences, 1), ids.bos, device=self.device)  # (R, t), BOS first
@@ -197,29 +197,31 @@ class _Beams:
 
     def _collect(self, values: Tensor, rows: Tensor, ends: Tensor, length: int) -> None:
         """Keep the candidates that end within the first k."""
-        within = ends[:, : self.config.beam] & values[:, : self.config.beam].isfinite()
+        within = (ends & (values > -torch.inf))[:, : self.config.beam]
         for sentence, column in within.nonzero().tolist():
             log_probability = float(values[sentence, column])
             score = log_probability / length**self.config.length_penalty
             prefix = self.prefixes[rows[sentence, column], 1:].tolist()
-            self.finished[int(self.live[sentence])].append(Hypothesis(prefix, score, log_probability))
+            self.finished[self.live[sentence]].append(Hypothesis(prefix, score, log_probability))
 
-    def _not_done(self, going: Tensor, length: int) -> Tensor:
-        """Indices of the live sentences that go on; (B',). ``going`` (B, k) scores their prefixes, best first."""
+    def _not_done(self, going: Tensor, length: int) -> list[int]:
+        """Indices of the live sentences that go on. ``going`` (B, k) scores their prefixes, best first."""
         beam, penalty, on = self.config.beam, self.config.length_penalty, []
-        for sentence, (original, prefix) in enumerate(zip(self.live.tolist(), going[:, 0].tolist(), strict=True)):
+        for sentence, (original, prefix) in enumerate(zip(self.live, going[:, 0].tolist(), strict=True)):
             found = sorted((h.score for h in self.finished[original]), reverse=True)
             hopeless = len(found) >= beam and prefix / length**penalty <= found[self.config.nbest - 1]
             if prefix > -torch.inf and not hopeless:
                 on.append(sentence)
-        return torch.tensor(on, dtype=torch.long, device=self.device)
+        return on
 
-    def _advance(self, on: Tensor, scores: Tensor, rows: Tensor, pieces: Tensor) -> None:
+    def _advance(self, on: list[int], scores: Tensor, rows: Tensor, pieces: Tensor) -> None:
         """Make the chosen candidates of the sentences that go on the new prefixes."""
         if len(on) < len(self.live):
-            self.state = self.decoder.keep(self.state, on)
-        flat = rows[on].flatten()
+            kept = torch.tensor(on, dtype=torch.long, device=self.device)
+            self.state, self.live = self.decoder.keep(self.state, kept), [self.live[i] for i in on]
+            scores, rows, pieces, self.limits = (part[kept] for part in (scores, rows, pieces, self.limits))
+        flat = rows.flatten()
         if not torch.equal(flat, torch.arange(len(self.prefixes), device=self.device)):
             self.state = self.decoder.reorder(self.state, flat)
-        self.prefixes = torch.cat([self.prefixes[flat], pieces[on].flatten()[:, None]], 1)
-        self.scores, self.live, self.limits = scores[on], self.live[on], self.limits[on]
+        self.prefixes = torch.cat([self.prefixes[flat], pieces.flatten()[:, None]], 1)
+        self.scores = scores
