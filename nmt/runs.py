@@ -69,7 +69,8 @@ class Run:
         """Everything that it and its rows are made from."""
         tests = [self._texts(row) for row in self.rows]
         pictures = [*self.plan.features(self.system, ["train", "valid"]), *filter(None, map(self._pictures, self.rows))]
-        found = [self.encoded, *(folder for both in tests for folder in both), *map(Path, pictures)]
+        drawn = self.plan.drawn_over(self.table)  # without which its table could not be written
+        found = [self.encoded, *(folder for both in tests for folder in both), *map(Path, pictures + drawn)]
         return list(dict.fromkeys([*found, *self.plan.vectors(self.system).values()]))
 
     def trained(self) -> bool:
