@@ -73,8 +73,8 @@ def undisturbed(copy_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 @pytest.mark.parametrize(
     ("kind", "model", "peak", "updates"),
     [
-        ("transformer", {"layers": 2, "width": 64, "ffn": 128, "dropout": 0.0}, 0.003, 500),
-        ("local attention", {"layers": 1, "width": 64, "dropout": 0.0, "teacher_forcing": 1.0}, 0.01, 1100),
+        ("transformer", {"layers": 2, "width": 64, "ffn": 128, "dropout": 0.0}, 0.003, 800),
+        ("local attention", {"layers": 1, "width": 64, "dropout": 0.1, "teacher_forcing": 1.0}, 0.01, 1100),
     ],
 )
 def test_the_copy_task_is_learned(
@@ -82,7 +82,8 @@ def test_the_copy_task_is_learned(
 ) -> None:
     config = experiment(
         model, kind, batch="2000 tokens", updates=updates, train_bleu=50,
-        checkpoint_every="500 updates", validate_every="500 updates", schedule={"peak": peak, "warmup": 100},
+        checkpoint_every=f"{updates // 2} updates", validate_every=f"{updates // 2} updates",
+        schedule={"peak": peak, "warmup": 100},
     )  # fmt: skip
     run_to_end(copy_corpus, tmp_path, config)
     valid = [r for r in map(json.loads, (tmp_path / "log.jsonl").read_text().splitlines()) if r["event"] == "valid"]
@@ -142,7 +143,8 @@ def test_killed_anywhere_and_started_again_ends_bit_identical(
             time.sleep(0.01)
         time.sleep(moments.uniform(0, 1.2))
         process.send_signal(number)
-        assert process.wait() in (-signal.SIGKILL, 128 + number, 0)
+        ended = (tmp_path / "state" / "checkpoints" / "update-00000040").is_dir()  # then it need not heed signals
+        assert process.wait() in (-signal.SIGKILL, 128 + number, 0) or (ended and process.returncode == -number)
     run_to_end(copy_corpus, tmp_path, config)
     assert_same_weights(undisturbed, tmp_path)
     records = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
