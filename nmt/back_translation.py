@@ -62,19 +62,17 @@ def mix(raw: Path, text: Path, translations: Path, out: Path, languages: str, co
         tag: a word that each translated source begins with; None for none.
 
     Raises:
-        ConfigError: there are translations into another language.
+        ConfigError: there are translations into another language, or ``out`` is one of the other folders.
         DataError: a file is missing or not UTF-8, or the translations are not as many as the lines translated.
     """
     source, target = languages.split("-")
     corpus, making = read_json(raw / "corpus.json"), read_json(translations / "decoding.json")
     if making["languages"] != f"{target}-{source}":
         raise ConfigError(f"{translations}: expected translations {target}-{source}, got {making['languages']}")
-    written, original = translations / "translations.txt", text / f"train.{target}"
-    counts = {path: count_lines(path) for path in (written, original)}
-    if (added := counts[original]) != counts[written]:
-        raise misaligned(counts)
     if out.resolve() in (raw.resolve(), text.resolve()):
         raise ConfigError(f"{out}: expected a folder for the mixed corpus, got one that it is made of; name another")
+    written, original = translations / "translations.txt", text / f"train.{target}"
+    added = _pairs(written, original)
     with atomic_directory(out, "corpus.json") as part:
         for file in raw.iterdir():
             if file.name not in ("corpus.json", f"train.{source}", f"train.{target}"):
@@ -87,6 +85,14 @@ def mix(raw: Path, text: Path, translations: Path, out: Path, languages: str, co
             urls = dict.fromkeys(source["url"][language] for source in described["sources"]["train"])
             facts |= _of(part / f"train.{language}") | {"url": " ".join(urls)}
         write_json(part / "corpus.json", described)
+
+
+def _pairs(written: Path, original: Path) -> int:
+    """How many lines there are, and translations of them; raises DataError if these are not as many."""
+    counts = {path: count_lines(path) for path in (written, original)}
+    if counts[original] != counts[written]:
+        raise misaligned(counts)
+    return counts[original]
 
 
 def _repeated(path: Path, times: int) -> Iterator[str]:

@@ -621,7 +621,7 @@ def translate(
     threads: int | None,
 ) -> None:
     """Translate raw text: FILES, standard input, or line by line at a prompt."""
-    from nmt.files import decode_lines, read_lines, write_text
+    from nmt.files import decode_lines, read_lines
 
     decoding = _decoding(beam, length_penalty, nbest)
     prompt = not files and sys.stdin.isatty()
@@ -643,11 +643,17 @@ def translate(
         return _prompt(translator, written)
     standard_input = decode_lines(sys.stdin.buffer, "standard input")
     given = (line for path in files for line in read_lines(path))
-    translations = written(list(given if files else standard_input))
+    _give(written(list(given if files else standard_input)), out)
+
+
+def _give(text: str, out: Path | None) -> None:
+    """To a file, or to standard output."""
+    from nmt.files import write_text
+
     if out:
-        write_text(out, translations)
+        write_text(out, text)
     else:
-        click.echo(translations, nl=False)
+        click.echo(text, nl=False)
 
 
 def _decoding(beam: int, length_penalty: float, nbest: int = 1) -> "Decoding":

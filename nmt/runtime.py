@@ -36,7 +36,7 @@ def prepare(device: str, threads: int | None = None) -> torch.device:
         _keep_few_kernels()
         if "AMD" in _processor():
             # Selects oneDNN's AVX-512 fp32 kernels: the default, MKL, runs AVX2 there. On Intel's processors MKL is the
-            # faster, by 1.1 in training and 1.2 in beam search, and with AMX this would compute in bf16.
+            # faster, 1.1 to 1.2 times in training and in beam search, and with AMX this would compute in bf16.
             torch.set_float32_matmul_precision("medium")
     return chosen
 

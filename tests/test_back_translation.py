@@ -75,6 +75,12 @@ def test_translations_that_do_not_fit_are_refused(parts: list[Path], tmp_path: P
     assert code == 1 and "expected translations de-en, got de-fr" in output and not (tmp_path / "out").exists()
 
 
+def test_a_mixture_does_not_replace_what_it_is_made_of(parts: list[Path]) -> None:
+    before = (parts[0] / "train.en").read_text()
+    code, output = run("mix", *parts, parts[0], "--languages", "en-de")
+    assert code == 1 and "got one that it is made of" in output and (parts[0] / "train.en").read_text() == before
+
+
 def test_each_pair_has_the_image_of_its_line_whatever_was_dropped(parts: list[Path], tmp_path: Path) -> None:
     (parts[2] / "translations.txt").write_text("one\n\nthree\nfour\n")  # an empty source is dropped
     for command in (
