@@ -122,8 +122,9 @@ def write_scores(
     model, out = layout.model(name, row, seed), layout.scores(name, row, "test", seed)
     recipe = system.cleaning.model_dump(mode="json")
     write_json(model / "cleaning.json", {"cleaning": recipe, "languages": system.languages})
+    checkpoints = ["update-00000200"] * len(str(seed).split("-"))
     making = {
-        "table": name, "system": row.system, "seed": seed, "selection": row.at, "checkpoints": ["update-00000200"],
+        "table": name, "system": row.system, "seed": seed, "selection": row.at, "checkpoints": checkpoints,
         "update": 200, "epoch": 2.0, "code_version": "0123456789ab", "training_seconds": 20.0, "valid_loss": 4.2,
         "valid_bleu": 10.0, "parameters": 3_022_848, "hardware": {"processor": "Abacus", "cores": 2},
     }  # fmt: skip
@@ -151,4 +152,6 @@ def write_results(layout: Layout, name: str, what: Table, seeds: list[int], synt
         if row.system:
             for seed in seeds:
                 write_run(layout.run(name, row.system, seed), what.systems[row.system], seed)
-                write_scores(layout, name, row, what.systems[row.system], seed, 1 + 2 * index + seed, what.also)
+            for model in what.models_of(row, seeds):
+                wrong = 1 + 2 * index + (0 if isinstance(model, str) else model)  # an ensemble is better
+                write_scores(layout, name, row, what.systems[row.system], model, wrong, what.also)

@@ -11,7 +11,7 @@ from nmt.files import read_json
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "conclusions.md"
-COMPARED = re.compile(r"“([^”]+)” against “([^”]+)” on (\w+): ([+−]\d+\.\d) BLEU, p ([<=]) (0\.\d+)")
+COMPARED = re.compile(r"“([^”]+)” against “([^”]+)” on (\w+): ([+−]\d+\.\d) BLEU, p ([<=]) ([01]\.\d+)")
 RIGHT = re.compile(r"“([^”]+)” on (\w+): ([\d.]+) % \[([\d.]+), ([\d.]+)\]")
 TABLE = re.compile(r"\(\.\./results/tables/(\w+)\.md\)")
 

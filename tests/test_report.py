@@ -22,6 +22,7 @@ from nmt.report.markdown import escape, table
 from nmt.report.plots import TITLES, draw
 from nmt.report.records import keep
 from nmt.report.tables import train_nll
+from nmt.scoring.significance import compare
 from nmt.subwords import Vocabulary
 
 
@@ -87,6 +88,39 @@ def test_later_rows_are_compared_with_the_first(built: Built) -> None:
     assert 0 < rows[1]["against"]["p_value"] <= 1
     assert "against" not in rows[2]
     assert f"{rows[1]['against']['p_value']:.3f}" in built.text("md")
+
+
+def test_models_of_one_seed_are_compared(several: Built) -> None:
+    found = several.data["rows"][1]["against"]
+    small, large = several.table.rows[:2]
+    for pair, seed in zip(found["pairs"], (1, 2), strict=True):
+        folders = [several.layout.scores("toy", row, "test", seed) for row in (small, large)]
+        alone = compare(*folders)["detokenised"]["bleu"]
+        assert pair == {"seeds": [seed, seed], "difference": alone["difference"], "p_value": alone["p_value"]}
+    one, two = found["pairs"]
+    assert one["difference"] < 0 > two["difference"], "the larger has more wrong in the fakes"
+    assert found["difference"] == pytest.approx((one["difference"] + two["difference"]) / 2)
+    assert found["p_value"] == max(one["p_value"], two["p_value"])
+    assert f"{one['difference']:+.2f} ({one['p_value']:.3f})".replace("-", "−") in several.text("md")
+
+
+def test_seeds_that_disagree_tell_nothing(tmp_path: Path) -> None:
+    built = Built(tmp_path, fakes.table(figures=[]), [1, 2])
+    row = built.table.rows[1]
+    fakes.write_scores(built.layout, "toy", row, built.table.systems["large"], 2, wrong=0)  # better than the other's
+    report("toy", built.table, built.layout, [1, 2])
+    found = built.data["rows"][1]["against"]
+    one, two = (pair["difference"] for pair in found["pairs"])
+    assert one < 0 < two and found["difference"] == pytest.approx((one + two) / 2)
+    assert found["p_value"] == 1
+
+
+def test_an_ensemble_is_compared_with_each_model(tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = [{"label": "each", "system": "deep"}]
+    rows += [{"label": "together", "system": "deep", "ensemble": True}]
+    built = Built(tmp_path, fakes.table(systems={"deep": MIXED["deep"]}, rows=rows, figures=[]), [1, 2, 3])
+    _, found = (row["against"] for row in built.data["rows"])
+    assert [pair["seeds"] for pair in found["pairs"]] == [[1, "1-2-3"], [2, "1-2-3"], [3, "1-2-3"]]
 
 
 def test_provenance_leads_to_the_scores(built: Built) -> None:

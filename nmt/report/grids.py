@@ -129,23 +129,39 @@ def _comparisons(data: Json) -> Grid:
     """Which differences between rows are more than chance."""
     rows = [row for row in data["rows"] if row.get("against")]
     said = telling(data["rows"])
+    several = any(len(_compared(row)) > 1 for row in rows)
     header = ["system", *map(_heading, said), "against", "Δ BLEU, detokenised", "p"]
     body = [
         [
             row["label"],
             *(row[key] or NONE for key in said),
-            found["label"],
-            _signed(found["difference"], 2),
-            _p(found["p_value"]),
+            row["against"]["label"],
+            _signed(row["against"]["difference"], 2),
+            _p(row["against"]["p_value"]),
+            *([", ".join(map(_pair, _compared(row)))] if several else []),
         ]
         for row in rows
-        for found in [row["against"]]
     ]
     notes = [
-        "Paired bootstrap of detokenised BLEU, first seeds. p: the chance of such a difference between equally good "
-        "systems. Where one of two writes lower case, both are lowercased for it."
+        "Paired bootstrap of detokenised BLEU. p: the chance of such a difference between equally good systems. Where "
+        "one of two writes lower case, both are lowercased for it."
     ]
+    if several:
+        header.append("Δ (p) of each pair")
+        notes.append(
+            "Pairs: models of the same seed, or each with each where none is shared, as with an ensemble. Δ is their "
+            "mean; p is the largest of theirs, or 1 where they disagree about which of the two is better."
+        )
     return Grid("comparisons", "Comparisons", header, body, notes)
+
+
+def _compared(row: Json) -> list[Json]:
+    """The pairs of models behind a comparison; in tables written by earlier versions, the first seeds."""
+    return list(row["against"].get("pairs", [row["against"]]))
+
+
+def _pair(found: Json) -> str:
+    return f"{_signed(found['difference'])} ({_p(found['p_value'])})"
 
 
 def _score_cells(row: Json, columns: Sequence[_Column], said: Sequence[str]) -> list[str]:

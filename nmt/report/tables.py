@@ -2,6 +2,7 @@
 
 import csv
 import io
+import itertools
 import json
 import math
 import os
@@ -86,14 +87,14 @@ class _Gather:
         assert row.system is not None
         return holding(self.table.systems[row.system], self.table.test_of(row))
 
-    def folders(self, row: Row) -> list[Path]:
-        """Where the translations and scores of a row are, a model each."""
+    def folders(self, row: Row) -> dict[int | str, Path]:
+        """Where the translations and scores of a row are, by the models' seeds."""
         test, models = self.table.test_of(row), self.table.models_of(row, self._seeds)
-        return [self.layout.scores(self.name, row, test, one) for one in models]
+        return {one: self.layout.scores(self.name, row, test, one) for one in models}
 
     def scores(self, row: Row) -> list[Json]:
         """What ``scores.json`` holds, a model each."""
-        folders = self.folders(row)
+        folders = self.folders(row).values()
         self._scores |= {f: self._read(f / "scores.json") for f in folders if f not in self._scores}
         return [self._scores[folder] for folder in folders]
 
@@ -168,22 +169,28 @@ class _Gather:
             "valid_bleu": _mean(one.get("valid_bleu") for one in made),
             "parameters": made[0].get("parameters"), "hardware": _distinct(one.get("hardware") for one in made),
             "code_version": _distinct(one.get("code_version") for one in made),
-            "provenance": [self.record(folder / "scores.json") for folder in self.folders(row)],
+            "provenance": [self.record(folder / "scores.json") for folder in self.folders(row).values()],
             "references_sha256": each[0]["references_sha256"],
             "synthetic": bool(read_json(self.layout.raw(self.holding(row)) / "corpus.json").get("synthetic")),
         }  # fmt: skip
 
     def against(self, baseline: Row, row: Row) -> Json:
-        """Paired bootstrap of a row against the one it names or the first `comparable` one, for the first seed of each.
+        """Paired bootstrap of a row against the one it names or the first `comparable` one: every two models of a pair.
 
-        Detokenised, because rows whose recipes differ share only the raw references.
+        Detokenised, because rows whose recipes differ share only the raw references. ``difference`` is the pairs' mean,
+        ``p_value`` that of one row being the better in all of them: the largest, or 1 where they disagree about which.
         """
-        assert baseline.system is not None and row.system is not None
-        seeds = [self.table.models_of(one, self._seeds)[0] for one in (baseline, row)]
-        found = compare(self.folders(baseline)[0], self.folders(row)[0], ["bleu"])["detokenised"]["bleu"]
+        first, second = self.folders(baseline), self.folders(row)
+        pairs = [
+            {"seeds": [a, b], **compare(first[a], second[b], ["bleu"])["detokenised"]["bleu"]}
+            for a, b in _pairs(list(first), list(second))
+        ]
+        differences = [pair["difference"] for pair in pairs]
+        agree = min(differences) >= 0 or max(differences) <= 0
         return {
-            "label": baseline.label, "seeds": seeds, "metric": "detokenised BLEU", "difference": found["difference"],
-            "p_value": found["p_value"], "signature": found["signature"],
+            "label": baseline.label, "metric": "detokenised BLEU", "difference": statistics.fmean(differences),
+            "p_value": max(pair["p_value"] for pair in pairs) if agree else 1.0, "signature": pairs[0]["signature"],
+            "pairs": [{key: pair[key] for key in ("seeds", "difference", "p_value")} for pair in pairs],
         }  # fmt: skip
 
     def record(self, path: Path) -> str:
@@ -289,7 +296,7 @@ class _Gather:
     def _samples(self, rows: Sequence[Row], count: int) -> list[Json]:
         """As many sentences of the test set that all rows share."""
         test, languages, _ = self.comparable(rows[0])
-        chosen = [samples(self.folders(row)[0], count) for row in rows]
+        chosen = [samples(next(iter(self.folders(row).values())), count) for row in rows]
         return [
             {
                 "test": test, "languages": languages, **{key: found[0][key] for key in ("line", "source", "reference")},
@@ -299,6 +306,11 @@ class _Gather:
             }
             for found in zip(*chosen, strict=True)
         ]  # fmt: skip
+
+
+def _pairs(first: Sequence[int | str], second: Sequence[int | str]) -> list[tuple[int | str, int | str]]:
+    """The models to compare: those of one seed, or each with each where none is shared, as with an ensemble."""
+    return [(one, one) for one in second if one in first] or list(itertools.product(first, second))
 
 
 def _published(row: Row) -> Json:
