@@ -6,7 +6,7 @@ import math
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # commands import what they need, so that help comes at once
     from pydantic import BaseModel
 
     from nmt.config import Decoding
+    from nmt.plan import Plan
 
 Model = TypeVar("Model", bound="BaseModel")
 Command = Callable[..., Any]
@@ -258,7 +259,7 @@ def features(
 def neighbours(features: Path, folder: Path, names: Path, out: Path, pictures: int, count: int) -> None:
     """Draw pictures with those whose FEATURES are nearest: DIR/neighbours.png, .svg and .json.
 
-    FEATURES is the array that `nmt features` made of the pictures in FOLDER that the list NAMES has.
+    FEATURES is the array that `nmt features` made of the pictures in FOLDER that the list tables_argument has.
     """
     from nmt.neighbours import draw
 
@@ -539,12 +540,50 @@ def report(table: Path, settings: str) -> None:
     )
 
 
+def _plan(tables: Iterable[str], settings: Path, **over: Any) -> "Plan":
+    """What workflow/tables has of these names, by a file of settings with values laid over it."""
+    from nmt import strict
+    from nmt.plan import Plan, check_readable
+
+    check_readable(str(settings))
+    read = strict.load_yaml(strict.read_config(settings), str(settings))
+    given = {key: value for key, value in over.items() if value}
+    targets = [f"table_{name}" for name in tables]
+    return Plan.load({**read, "tables": list(tables), **given}, str(settings), targets, own_files=False)
+
+
+tables_argument = click.argument("tables", nargs=-1, required=True)
+settings_option = click.option(
+    "--config", "settings", type=PATH, default="config.yaml", show_default=True, help="File of the settings."
+)
+seeds_option = click.option(
+    "--seed", "seeds", multiple=True, type=int, help="Instead of the settings'; can be given several times."
+)
+
+
 @main.command()
-@click.argument("tables", nargs=-1, required=True)
-@click.option("--config", "settings", type=PATH, default="config.yaml", show_default=True, help="File of the settings.")
+@tables_argument
+@settings_option
+@seeds_option
+def restore(tables: tuple[str, ...], settings: Path, seeds: tuple[int, ...]) -> None:
+    """Put back the runs of TABLES that results/records has, so that only what is new in a table is trained.
+
+    Logs, translations and scores are kept there, and no weights.
+    """
+    from nmt.report.records import restore as put_back
+
+    plan = _plan(dict.fromkeys(tables), settings, seeds=list(seeds))
+    for name in plan.settings.tables:
+        for what, runs in put_back(name, plan.tables[name], plan.layout, plan.settings.seeds).items():
+            click.echo(f"{what:<8}  {', '.join(f'{name}/{run}' for run in runs) or '-'}")
+
+
+@main.command()
+@tables_argument
+@settings_option
 @click.option("--minutes", type=click.FloatRange(0, min_open=True), default=math.inf, help="The budget; else no end.")
 @click.option("--at-once", type=click.IntRange(1), default=1, help="Trainings side by side; they share cores and GPUs.")
-@click.option("--seed", "seeds", multiple=True, type=int, help="Instead of the settings'; can be given several times.")
+@seeds_option
 @click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), help="Instead of the settings'.")
 def reproduce(
     tables: tuple[str, ...],
@@ -558,19 +597,11 @@ def reproduce(
 
     Started again, it goes on; the workflow takes what is there as done.
     """
-    from nmt import strict
-    from nmt.plan import Plan, check_readable
     from nmt.reproduce import reproduce as run
 
-    names = list(dict.fromkeys(tables))
-    over: dict[str, Any] = {"tables": names} | ({"seeds": list(seeds)} if seeds else {})
-    over |= {"device": device} if device else {}
-    check_readable(str(settings))
-    read = strict.load_yaml(strict.read_config(settings), str(settings))
-    targets = [f"table_{name}" for name in names]
-    plan = Plan.load({**read, **over}, str(settings), targets, own_files=False)
-    plan.check_tools(targets)
-    outcome = run(plan, names, minutes, at_once)
+    plan = _plan(dict.fromkeys(tables), settings, seeds=list(seeds), device=device)
+    plan.check_tools([f"table_{name}" for name in plan.settings.tables])
+    outcome = run(plan, plan.settings.tables, minutes, at_once)
     for what, names in outcome.items():
         click.echo(f"{what:<10}  {', '.join(names) or '-'}")
     if outcome["failed"]:

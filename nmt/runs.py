@@ -1,6 +1,6 @@
 """The trainings behind a table and its rows, as the commands of nmt that make them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -79,13 +79,7 @@ class Run:
             return all(one.trained() for one in self.members)
         if not all((self.folder / name).is_file() for name in ("training.json", "log.jsonl")):
             return False
-        made, meta = read_json(self.folder / "training.json"), read_json(self.encoded / "meta.json")
-        wanted = Experiment(model=self.system.model, training=self.system.training)
-        try:  # by what differs from the defaults, as Snakemake sees it: a key that came to be later changes nothing
-            same = Experiment.model_validate(made["config"]).essence() == wanted.essence()
-        except ValidationError:  # it was trained with keys or values that there are no more
-            return False
-        return bool(same and made["data"] == meta["splits"])
+        return as_asked(self.folder / "training.json", self.system, self.encoded)
 
     def cost(self) -> float:
         """Floating-point operations that its training still takes at most: 6 a parameter and target piece."""
@@ -123,6 +117,8 @@ class Run:
         raw, clean = self._texts(row)
         hypotheses, (source, _) = scores / "hypotheses.txt", self.system.languages.split("-")
         parts = {one: self.layout.model(self.table, row, one.seed) for one in self.members or [self]}
+        if not model.exists() and self._restored(scores / "scores.json", parts):
+            return
         for one, part in parts.items():
             if older(part / "provenance.json", one.folder / "training.json"):
                 yield ["average", str(one.folder), str(part), f"--at={row.at}", f"--encoded={self.encoded}"]
@@ -137,6 +133,10 @@ class Run:
             what = [f"--test={test}", f"--languages={self.system.languages}", *self.plan.score_options(self.table)]
             yield ["score", str(hypotheses), *where, *what]
 
+    def _restored(self, scores: Path, parts: Iterable["Run"]) -> bool:
+        """Whether these are scores of a training that is there, all that a table needs, with or without a model."""
+        return not any(older(scores, one.folder / "training.json") for one in parts) and not self._unscored(scores)
+
     def _unscored(self, scores: Path) -> bool:
         """Whether a metric was asked for after these scores were made."""
         return not set(self.plan.tables[self.table].also) <= set(read_json(scores)["tokenised"])
@@ -150,6 +150,17 @@ class Run:
 
     def _tested(self, row: Row) -> System:
         return self.plan.tested(self.table, self.name, self.plan.tables[self.table].test_of(row))
+
+
+def as_asked(training: Path, system: System, encoded: Path) -> bool:
+    """Whether a training, by its ``training.json``, is the one that a system asks for, on the encoded text."""
+    made, meta = read_json(training), read_json(encoded / "meta.json")
+    wanted = Experiment(model=system.model, training=system.training)
+    try:  # by what differs from the defaults, as Snakemake sees it: a key that came to be later changes nothing
+        same = Experiment.model_validate(made["config"]).essence() == wanted.essence()
+    except ValidationError:  # it was trained with keys or values that there are no more
+        return False
+    return bool(same and made["data"] == meta["splits"])
 
 
 def pieces(system: System, train: dict[str, Any]) -> float:

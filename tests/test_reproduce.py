@@ -92,6 +92,21 @@ def test_what_is_reproduced_without_the_workflow_is_done_for_it(project: Project
     project.write("workflow/tables/trial.yaml", TRIAL)
 
 
+def test_what_is_restored_is_done_too(project: Project, bare: dict[str, str]) -> None:
+    reproduce(project, bare, "trial")
+    runs = project.folder / "results/runs/trial"
+    runs.rename(runs.with_name("aside"))
+    command = [sys.executable, "-m", "nmt", "restore", "trial", "--seed", "1", "--seed", "2"]
+    done = subprocess.run(command, cwd=project.folder, env=bare, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[0] == "restored  trial/short/seed1"
+    assert done.stdout.splitlines()[3] == "lacking   trial/short/seed2"
+    left = jobs(project.snakemake("-n", "--config", "seeds=[1,2]").stdout)
+    assert left == {"all": 1, "report": 1, "train": 1, "average": 1, "decode": 1, "score": 1, "track": 2}
+    assert "trial/short seed 1: done" in reproduce(project, bare, "trial").stderr
+    shutil.rmtree(runs)
+    runs.with_name("aside").rename(runs)
+
+
 def test_an_ensemble_is_made_when_all_its_models_are(project: Project, bare: dict[str, str]) -> None:
     system = changed(updates=4, checkpoint_every="4 updates") | {"seeds": [1, 2]}
     row = {"label": "both", "system": "short", "at": "last", "ensemble": True, "decoding": DECODING}
