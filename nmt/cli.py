@@ -6,7 +6,7 @@ import math
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -259,7 +259,7 @@ def features(
 def neighbours(features: Path, folder: Path, names: Path, out: Path, pictures: int, count: int) -> None:
     """Draw pictures with those whose FEATURES are nearest: DIR/neighbours.png, .svg and .json.
 
-    FEATURES is the array that `nmt features` made of the pictures in FOLDER that the list tables_argument has.
+    FEATURES is the array that `nmt features` made of the pictures in FOLDER that the list NAMES has.
     """
     from nmt.neighbours import draw
 
@@ -540,7 +540,7 @@ def report(table: Path, settings: str) -> None:
     )
 
 
-def _plan(tables: Iterable[str], settings: Path, **over: Any) -> "Plan":
+def _plan(tables: Collection[str], settings: Path, **over: Any) -> "Plan":
     """What workflow/tables has of these names, by a file of settings with values laid over it."""
     from nmt import strict
     from nmt.plan import Plan, check_readable
@@ -570,12 +570,13 @@ def restore(tables: tuple[str, ...], settings: Path, seeds: tuple[int, ...]) -> 
 
     Logs, translations and scores are kept there, and no weights.
     """
-    from nmt.report.records import restore as put_back
+    from nmt.restore import STANDINGS
+    from nmt.restore import restore as put_back
 
     plan = _plan(dict.fromkeys(tables), settings, seeds=list(seeds))
-    for name in plan.settings.tables:
-        for what, runs in put_back(name, plan.tables[name], plan.layout, plan.settings.seeds).items():
-            click.echo(f"{what:<8}  {', '.join(f'{name}/{run}' for run in runs) or '-'}")
+    found = [put_back(plan, name) for name in plan.settings.tables]
+    for what in STANDINGS:
+        click.echo(f"{what:<8}  {', '.join(run for one in found for run in one[what]) or '-'}")
 
 
 @main.command()

@@ -70,8 +70,8 @@ def reproduce(plan: Plan, tables: Sequence[str], minutes: float, at_once: int) -
     """
     runs = [Run(plan, table, *run) for table in tables for run in plan.runs(table)]
     ensembles = [Run(plan, table, *models) for table in tables for models in plan.ensembles(table)]
-    ready = sorted((run for run in runs if not _lacks(run)), key=Run.cost)
-    together = [one for one in ensembles if not _lacks(one)]
+    ready = sorted((run for run in runs if not lacks(run)), key=Run.cost)
+    together = [one for one in ensembles if not lacks(one)]
     if not ready:
         raise DataError("nothing to train: " + (_where_to_make(runs) if runs else "these tables have no systems"))
     clock = Clock(time.monotonic() + 60 * minutes)
@@ -181,7 +181,7 @@ def _report(plan: Plan, table: str, clock: Clock) -> bool:
     return True
 
 
-def _lacks(run: Run) -> bool:
+def lacks(run: Run) -> bool:
     """Whether something is not there that a run is made from; says what."""
     lacking = [str(path) for path in run.inputs() if not path.exists()]
     if lacking:

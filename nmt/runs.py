@@ -67,11 +67,24 @@ class Run:
 
     def inputs(self) -> list[Path]:
         """Everything that it and its rows are made from."""
-        tests = [self._texts(row) for row in self.rows]
+        tests = [self.texts(row) for row in self.rows]
         pictures = [*self.plan.features(self.system, ["train", "valid"]), *filter(None, map(self._pictures, self.rows))]
         drawn = self.plan.drawn_over(self.table)  # without which its table could not be written
         found = [self.encoded, *(folder for both in tests for folder in both), *map(Path, pictures + drawn)]
         return list(dict.fromkeys([*found, *self.plan.vectors(self.system).values()]))
+
+    def scores(self) -> dict[Path, Row]:
+        """The folders of its rows' translations and scores."""
+        return {self.layout.scores(self.table, row, self.test(row), self.seed): row for row in self.rows}
+
+    def drawn(self) -> bool:
+        """Whether a figure of the table shows where it looked, of all seeds the first."""
+        what = self.plan.tables[self.table]
+        first = str(what.seeds_of(self.name, self.plan.settings.seeds)[0])
+        looked = any(self.test(row) == what.tests[0] for row in self.rows)
+        return (
+            looked and str(self.seed).split("-")[0] == first and not {"alignment", "picture"}.isdisjoint(what.figures)
+        )
 
     def trained(self) -> bool:
         """Whether the training has ended, and was the one asked for, on the text that is there."""
@@ -112,9 +125,9 @@ class Run:
 
     def scoring(self, row: Row, device: str, threads: Sequence[str]) -> Iterator[list[str]]:
         """The commands that make a row of the training, those left out whose result is there and not older."""
-        model, test = self.layout.model(self.table, row, self.seed), self.plan.tables[self.table].test_of(row)
+        model, test = self.layout.model(self.table, row, self.seed), self.test(row)
         scores = self.layout.scores(self.table, row, test, self.seed)
-        raw, clean = self._texts(row)
+        raw, clean = self.texts(row)
         hypotheses, (source, _) = scores / "hypotheses.txt", self.system.languages.split("-")
         parts = {one: self.layout.model(self.table, row, one.seed) for one in self.members or [self]}
         if not model.exists() and self._restored(scores / "scores.json", parts):
@@ -128,28 +141,33 @@ class Run:
             images = [f"--images={one}" for one in [self._pictures(row)] if one]
             text, decoding = str(clean / f"{test}.{source}"), ["--config", dump(row.decoding)]
             yield ["decode", str(model), text, str(hypotheses), *decoding, f"--device={device}", *threads, *images]
-        if older(scores / "scores.json", hypotheses) or self._unscored(scores / "scores.json"):
+        if older(scores / "scores.json", hypotheses) or self.unscored(scores / "scores.json"):
             where = [f"--clean={clean}", f"--raw={raw}", f"--model={model}", f"--out={scores}"]
             what = [f"--test={test}", f"--languages={self.system.languages}", *self.plan.score_options(self.table)]
             yield ["score", str(hypotheses), *where, *what]
 
     def _restored(self, scores: Path, parts: Iterable["Run"]) -> bool:
         """Whether these are scores of a training that is there, all that a table needs, with or without a model."""
-        return not any(older(scores, one.folder / "training.json") for one in parts) and not self._unscored(scores)
+        return not any(older(scores, one.folder / "training.json") for one in parts) and not self.unscored(scores)
 
-    def _unscored(self, scores: Path) -> bool:
+    def unscored(self, scores: Path) -> bool:
         """Whether a metric was asked for after these scores were made."""
         return not set(self.plan.tables[self.table].also) <= set(read_json(scores)["tokenised"])
 
-    def _texts(self, row: Row) -> tuple[Path, Path]:
-        return self.layout.texts(self._tested(row), self.plan.tables[self.table].test_of(row))
+    def test(self, row: Row) -> str:
+        """The test set of a row."""
+        return self.plan.tables[self.table].test_of(row)
+
+    def texts(self, row: Row) -> tuple[Path, Path]:
+        """Folders of the raw and the cleaned text of its test set."""
+        return self.layout.texts(self._tested(row), self.test(row))
 
     def _pictures(self, row: Row) -> str | None:
-        found = self.plan.features(self._tested(row), [self.plan.tables[self.table].test_of(row)], row.decoding.images)
+        found = self.plan.features(self._tested(row), [self.test(row)], row.decoding.images)
         return found[0] if found else None
 
     def _tested(self, row: Row) -> System:
-        return self.plan.tested(self.table, self.name, self.plan.tables[self.table].test_of(row))
+        return self.plan.tested(self.table, self.name, self.test(row))
 
 
 def as_asked(training: Path, system: System, encoded: Path) -> bool:

@@ -1,7 +1,6 @@
 import csv
 import json
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -21,7 +20,7 @@ from nmt.report.grids import Grid, duration, grids, number
 from nmt.report.html import marks
 from nmt.report.markdown import escape, table
 from nmt.report.plots import TITLES, draw
-from nmt.report.records import keep, restore
+from nmt.report.records import keep
 from nmt.report.tables import train_nll
 from nmt.scoring.significance import compare
 from nmt.subwords import Vocabulary
@@ -45,10 +44,6 @@ class Built:
     def bleu(self, row: int, seed: int) -> float:
         folder = self.layout.scores("toy", self.table.rows[row], "test", seed)
         return float(read_json(folder / "scores.json")["tokenised"]["bleu"]["score"])
-
-
-def tree(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 @pytest.fixture(scope="module")
@@ -134,59 +129,6 @@ def test_provenance_leads_to_the_scores(built: Built) -> None:
         assert all((tables / path).is_file() for path in row["provenance"])
         assert (row["parameters"], row["training_seconds"]) == (3_022_848, 20)
     assert "../records/toy/small/seed1/epoch-2/test/" in built.text("md")
-
-
-def lose_runs(layout: Layout, what: Table) -> None:
-    """Leave only the records of the runs, and the text that they say they were trained on."""
-    for system, config in what.systems.items():
-        data = read_json(layout.run("toy", system, 1) / "training.json")["data"]
-        meta = layout.encoded(config) / "meta.json"
-        write_json(meta, read_json(meta) | {"splits": data})
-    shutil.rmtree(layout.runs("toy"))
-
-
-@pytest.fixture
-def kept(several: Built, tmp_path: Path) -> Layout:
-    """The results of two seeds without their runs."""
-    layout = Layout(tmp_path / "results")
-    shutil.copytree(several.layout.results, layout.results)
-    lose_runs(layout, several.table)
-    return layout
-
-
-def test_a_table_is_written_again_from_its_records(tmp_path: Path) -> None:
-    rows = [*fakes.TABLE["rows"], {"label": "together", "system": "large", "ensemble": True}]
-    built = Built(tmp_path, fakes.table(rows=rows, figures=["loss"]), [1, 2])
-    before = tree(built.layout.results / "tables")
-    lose_runs(built.layout, built.table)
-    found = restore("toy", built.table, built.layout, [1, 2, 3])
-    assert found["restored"] == ["small/seed1", "small/seed2", "large/seed1", "large/seed2"]
-    assert found["lacking"] == ["small/seed3", "large/seed3", "large/seed1-2-3"], "and the ensemble is of all seeds"
-    assert restore("toy", built.table, built.layout, [1, 2])["there"] == found["restored"]
-    report("toy", built.table, built.layout, [1, 2])
-    assert tree(built.layout.results / "tables") == before
-
-
-def test_records_of_another_training_are_not_restored(several: Built, kept: Layout) -> None:
-    systems = several.table.systems
-    longer = systems["small"].training.model_copy(update={"epochs": 5})
-    other = {**systems, "small": systems["small"].model_copy(update={"training": longer})}
-    found = restore("toy", several.table.model_copy(update={"systems": other}), kept, [1])
-    assert (found["other"], found["restored"]) == (["small/seed1"], ["large/seed1"])
-    meta = kept.encoded(systems["small"]) / "meta.json"
-    write_json(meta, read_json(meta) | {"splits": {}})
-    assert restore("toy", several.table, kept, [2])["other"] == ["small/seed2", "large/seed2"], "on other text"
-
-
-def test_records_of_another_corpus_are_refused(several: Built, kept: Layout) -> None:
-    references = kept.raw(several.table.systems["small"]) / "test.de"
-    references.write_text("Etwas anderes.\n", encoding="utf-8")
-    with pytest.raises(DataError, match=r"raw/test\.de: expected the text that the records were scored against"):
-        restore("toy", several.table, kept, [1])
-    references.unlink()
-    with pytest.raises(DataError, match=r"raw/test\.de: no such file; make the table's texts first"):
-        restore("toy", several.table, kept, [1])
-    assert not any(kept.runs("toy").rglob("*.json"))
 
 
 def test_records_are_enough_to_check_a_score(built: Built) -> None:

@@ -98,8 +98,8 @@ def test_what_is_restored_is_done_too(project: Project, bare: dict[str, str]) ->
     runs.rename(runs.with_name("aside"))
     command = [sys.executable, "-m", "nmt", "restore", "trial", "--seed", "1", "--seed", "2"]
     done = subprocess.run(command, cwd=project.folder, env=bare, capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[0] == "restored  trial/short/seed1"
-    assert done.stdout.splitlines()[3] == "lacking   trial/short/seed2"
+    assert done.stdout.splitlines()[0] == "restored  trial/short seed 1"
+    assert done.stdout.splitlines()[3] == "lacking   trial/short seed 2"
     left = jobs(project.snakemake("-n", "--config", "seeds=[1,2]").stdout)
     assert left == {"all": 1, "report": 1, "train": 1, "average": 1, "decode": 1, "score": 1, "track": 2}
     assert "trial/short seed 1: done" in reproduce(project, bare, "trial").stderr

@@ -149,8 +149,8 @@ def _comparisons(data: Json) -> Grid:
     if several:
         header.append("Δ (p) of each pair")
         notes.append(
-            "Pairs: models of the same seed, or each with each where none is shared, as with an ensemble. Δ is their "
-            "mean; p is the largest of theirs, or 1 where they disagree about which of the two is better."
+            "Pairs: models of the same seed, or each with each where the seeds are others, as of an ensemble. Δ is "
+            "their mean; p is the largest of theirs, or 1 where they disagree about which of the two is better."
         )
     return Grid("comparisons", "Comparisons", header, body, notes)
 

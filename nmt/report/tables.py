@@ -309,8 +309,9 @@ class _Gather:
 
 
 def _pairs(first: Sequence[int | str], second: Sequence[int | str]) -> list[tuple[int | str, int | str]]:
-    """The models to compare: those of one seed, or each with each where none is shared, as with an ensemble."""
-    return [(one, one) for one in second if one in first] or list(itertools.product(first, second))
+    """The models to compare: those of one seed, or each with each where the seeds are others, as of an ensemble."""
+    same = sorted(map(str, first)) == sorted(map(str, second))
+    return [(one, one) for one in second] if same else list(itertools.product(first, second))
 
 
 def _published(row: Row) -> Json:

@@ -81,9 +81,8 @@ def score(
         DataError: a file is missing, empty or not UTF-8, or hypotheses and references differ in length.
     """
     recipe = read_json(model / "cleaning.json")["cleaning"]
-    references = {"tok": clean / f"{test}.{target}", "detok": raw / f"{test}.{target}"}
-    sources = raw / f"{test}.{source}"
-    texts = _read_aligned(hypotheses, {**references, "sources": sources}, target, recipe)
+    given = compared_with(raw, clean, test, source, target)
+    texts = _read_aligned(hypotheses, given, target, recipe)
     (out / "scores.json").unlink(missing_ok=True)
     for name, lines in texts.items():
         write_text(out / name, "".join(f"{line}\n" for line in lines))
@@ -94,12 +93,20 @@ def score(
         results["tokenised"]["words"] = accuracy(texts["hypotheses.tok"], ambiguous, target, Cleaning(**recipe))
     making = {
         "sentences": len(texts["sources.txt"]), "test": test, "languages": f"{source}-{target}",
-        "references_sha256": {p: sha256(references[ending]) for p, ending in ENDINGS.items()},
+        "references_sha256": {p: sha256(given[f"references.{ending}"]) for p, ending in ENDINGS.items()},
         "commands": {protocol: commands(protocol, *case, found) for protocol, found in chosen.items()},
         "cleaning": recipe, "provenance": read_json(model / "provenance.json"),
         "decoding": read_json(hypotheses.with_name("decoding.json")),
     }  # fmt: skip
     write_json(out / "scores.json", {**results, **making})
+
+
+def compared_with(raw: Path, clean: Path, test: str, source: str, target: str) -> dict[str, Path]:
+    """The texts of a corpus that belong beside the translations of a test set, by their names there."""
+    return {
+        "references.tok": clean / f"{test}.{target}", "references.detok": raw / f"{test}.{target}",
+        "sources.txt": raw / f"{test}.{source}",
+    }  # fmt: skip
 
 
 def _read_aligned(hypotheses: Path, others: dict[str, Path], language: str, recipe: dict[str, Any]) -> Texts:
@@ -112,13 +119,8 @@ def _read_aligned(hypotheses: Path, others: dict[str, Path], language: str, reci
     if not tokenised:
         raise DataError(f"{hypotheses}: expected sentences, got an empty file; look at the test set")
     cleaning = Cleaning(**recipe)
-    return {
-        "hypotheses.tok": tokenised,
-        "references.tok": read["tok"],
-        "hypotheses.detok": [restore(line, language, cleaning) for line in tokenised],
-        "references.detok": read["detok"],
-        "sources.txt": read["sources"],
-    }
+    restored = [restore(line, language, cleaning) for line in tokenised]
+    return {"hypotheses.tok": tokenised, "hypotheses.detok": restored, **read}
 
 
 def case_tells(recipe: dict[str, Any], language: str) -> bool:

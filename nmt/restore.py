@@ -1,0 +1,115 @@
+"""Runs put back from what `nmt.report.records` keeps of them, so that only what is new in a table is trained."""
+
+import shutil
+from pathlib import Path
+
+from nmt.errors import DataError
+from nmt.files import atomic_directory, read_json, sha256
+from nmt.plan import Plan
+from nmt.report.records import OF_ROW, OF_RUN
+from nmt.reproduce import lacks
+from nmt.runs import Run, as_asked
+from nmt.scoring.score import ENDINGS, compared_with
+
+STANDINGS = ("restored", "there", "other", "lacking", "left out")
+
+
+def restore(plan: Plan, table: str) -> dict[str, list[str]]:
+    """Put back the runs of a table whose records are all that the table needs of them.
+
+    Weights are not kept. References and sources are copied from the corpora.
+
+    Args:
+        plan: the settings and tables.
+        table: a name.
+
+    Returns:
+        The names of the runs by what became of them: ``restored``; ``there`` before, begun or done, and left alone;
+        ``other``, kept of another configuration, text or training; ``lacking``, with something not kept that the table
+        needs, be it the weights; ``left out``, because a text or features that they need are not there.
+
+    Raises:
+        DataError: a record is damaged, or was scored against another text than the corpus's.
+    """
+    found: dict[str, list[str]] = {standing: [] for standing in STANDINGS}
+    models: list[tuple[str, int | str]] = [*plan.runs(table), *plan.ensembles(table)]
+    every = [Run(plan, table, *model) for model in models]
+    for system in dict.fromkeys(run.name for run in every):
+        runs = {str(run.seed): run for run in every if run.name == system}
+        for seed, standing in _standings(runs).items():
+            if standing == "restored":
+                _put_back(runs[seed])
+            found[standing].append(str(runs[seed]))
+    return found
+
+
+def _standings(runs: dict[str, Run]) -> dict[str, str]:
+    """What becomes of a system's runs, by seed; an ensemble stands only with its members, and they with it."""
+    found = {seed: _standing(run) for seed, run in runs.items()}
+    for seed in [seed for seed, run in runs.items() if run.members]:
+        members = seed.split("-")
+        if found[seed] == "restored" and not all(_as_kept(runs[member], found[member]) for member in members):
+            found[seed] = "other"
+        if found[seed] not in ("restored", "there"):  # it takes their weights
+            found |= {member: "lacking" for member in members if found[member] == "restored"}
+    return found
+
+
+def _standing(run: Run) -> str:
+    """What becomes of a run taken alone."""
+    if lacks(run):
+        return "left out"
+    if run.folder.is_dir() and any(path.suffix != ".lock" for path in run.folder.iterdir()):
+        return "there"
+    if not all(path.is_file() for path in _kept(run).values()) or _needs_more(run):
+        return "lacking"
+    asked = run.members or as_asked(_record(run, run.folder / OF_RUN[0]), run.system, run.encoded)
+    return "restored" if asked else "other"
+
+
+def _as_kept(run: Run, standing: str) -> bool:
+    """Whether a member of an ensemble is, or will be, the training that the records are of."""
+    made = run.folder / OF_RUN[0]
+    return standing == "restored" or (made.is_file() and sha256(made) == sha256(_record(run, made)))
+
+
+def _needs_more(run: Run) -> bool:
+    """Whether the table has a metric, or a figure of attention, that the records have nothing for."""
+    scores = [_record(run, folder / "scores.json") for folder in run.scores()]
+    return run.drawn() or any(run.unscored(path) for path in scores)
+
+
+def _record(run: Run, path: Path) -> Path:
+    """Where a file of a run is kept."""
+    return run.layout.records(run.table) / path.relative_to(run.layout.runs(run.table))
+
+
+def _kept(run: Run) -> dict[Path, Path]:
+    """The files of a run that are kept, each with its record."""
+    trained = [] if run.members else [run.folder / file for file in OF_RUN]
+    paths = [*trained, *(folder / file for folder in run.scores() for file in OF_ROW)]
+    return {path: _record(run, path) for path in paths}
+
+
+def _put_back(run: Run) -> None:
+    with atomic_directory(run.folder) as out:
+        copies = [(kept, path) for path, kept in _kept(run).items()]
+        for folder, row in run.scores().items():
+            texts = compared_with(*run.texts(row), run.test(row), *run.system.languages.split("-"))
+            _check(texts, read_json(_record(run, folder / "scores.json"))["references_sha256"])
+            copies += [(text, folder / file) for file, text in texts.items()]
+        for source, path in copies:
+            copy = out / path.relative_to(run.folder)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, copy)
+
+
+def _check(texts: dict[str, Path], scored: dict[str, str]) -> None:
+    """Refuse references that are not those that were scored against."""
+    for protocol, ending in ENDINGS.items():
+        text = texts[f"references.{ending}"]
+        if (got := sha256(text)) != scored[protocol]:
+            raise DataError(
+                f"{text}: expected the text that the records were scored against, sha256 {scored[protocol]}, got "
+                f"{got}; the corpus or its cleaning has changed since: delete the records, and train"
+            )
