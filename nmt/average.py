@@ -108,6 +108,11 @@ def select(run: Path, at: str, monitor: str) -> list[Path]:
     """The checkpoints that a selection names, oldest first; raises ConfigError as `average` does."""
     checkpoints = Checkpoints(run / WHERE_IN_STATE)
     progress = {path: checkpoints.progress(path) for path in checkpoints.all()}
+    if not progress:
+        raise ConfigError(
+            f"at: {at}: expected checkpoints in {checkpoints.folder}, got none; where nmt restore put the run back, it "
+            f"has no weights: delete {run} and train it"
+        )
     regular = [path for path, p in progress.items() if p.regular or path == max(progress)]  # the end counts too
     kind, _, rest = at.rpartition(" ")
     if at == "best" or kind == "average best":
@@ -124,7 +129,7 @@ def select(run: Path, at: str, monitor: str) -> list[Path]:
         there = ", ".join(f"update {p.update} (epoch {p.epoch_fraction:.4g})" for p in progress.values())
         raise ConfigError(
             f"at: {at}: expected {wanted} such checkpoint(s) in {checkpoints.folder}, got {len(chosen)}; "
-            f"there are: {there or 'none'}; choose among them, or change training.checkpoint_every and keep_last"
+            f"there are: {there}; choose among them, or change training.checkpoint_every and keep_last"
         )
     return sorted(chosen)
 

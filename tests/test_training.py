@@ -312,6 +312,11 @@ def test_a_selection_that_is_not_there_lists_what_is(undisturbed: Path) -> None:
         select(undisturbed, "epoch 16", "loss")
 
 
+def test_a_run_without_weights_says_so(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"expected checkpoints in .*, got none; where nmt restore put the run back"):
+        select(tmp_path, "average 5", "loss")
+
+
 def test_models_translate_together_by_the_mean_of_their_probabilities(
     copy_corpus: Path, undisturbed: Path, tmp_path: Path
 ) -> None:
