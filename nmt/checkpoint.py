@@ -75,23 +75,31 @@ class Checkpoints:
     def resume(self, model: nn.Module, optimizer: optim.Optimizer) -> Progress:
         """Load the newest checkpoint that is whole into model and optimiser; stay at update 0 if there is none.
 
-        A damaged one is reported, set aside under another name, and the one before it is taken.
+        A damaged one is reported, set aside under another name, and the one before it is taken. So are older ones
+        whose progress cannot be read, which `prune` asks for.
         """
         for leftover in self.folder.glob(".update-*"):  # of a process killed while saving
             shutil.rmtree(leftover)
+        newest: Progress | None = None
         for checkpoint in reversed(self.all()):
             try:
-                progress = self._verified(checkpoint)
-                weights, state = load_verified(checkpoint, WEIGHTS), load_verified(checkpoint, OPTIMIZER)
+                if newest:
+                    self.progress(checkpoint)
+                else:
+                    newest = self._load(checkpoint, model, optimizer)
             except (DataError, KeyError, TypeError) as error:
                 warnings.warn(f"{error}; set aside as damaged-{checkpoint.name}, resuming from before", stacklevel=2)
                 shutil.rmtree(self.folder / f"damaged-{checkpoint.name}", ignore_errors=True)
                 checkpoint.replace(self.folder / f"damaged-{checkpoint.name}")
-                continue
-            load_weights(model, weights, checkpoint)
-            _unflatten(model, optimizer, state)
-            return progress
-        return Progress()
+        return newest or Progress()
+
+    def _load(self, checkpoint: Path, model: nn.Module, optimizer: optim.Optimizer) -> Progress:
+        """Load a checkpoint, all of it or nothing, and give how far it was."""
+        progress = self._verified(checkpoint)
+        weights, state = load_verified(checkpoint, WEIGHTS), load_verified(checkpoint, OPTIMIZER)
+        load_weights(model, weights, checkpoint)
+        _unflatten(model, optimizer, state)
+        return progress
 
     def prune(self, keep_last: int | None, keep_best: int, monitor: str) -> None:
         """Delete what the retention rule does not keep, and the optimiser's state of all but the newest two."""

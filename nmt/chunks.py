@@ -54,7 +54,7 @@ class Chunks:
         self.folder, self.mark, self.size = out.with_name(f"{out.name}.chunks"), mark, size
         for stale in self.folder.glob("*"):
             if mark not in stale.name:  # hidden ones with the mark are being written by other jobs
-                shutil.rmtree(stale) if stale.is_dir() else stale.unlink(missing_ok=True)
+                shutil.rmtree(stale, ignore_errors=True) if stale.is_dir() else stale.unlink(missing_ok=True)
 
     def numbers(self, lines: int, shard: Shard = WHOLE) -> range:
         """The numbers of a shard's chunks of so many lines."""

@@ -548,6 +548,8 @@ def _plan(tables: Collection[str], settings: Path, **over: Any) -> "Plan":
     check_readable(str(settings))
     read = strict.load_yaml(strict.read_config(settings), str(settings))
     given = {key: value for key, value in over.items() if value}
+    if "seeds" in given:
+        given["seeds"] = list(dict.fromkeys(given["seeds"]))
     targets = [f"table_{name}" for name in tables]
     return Plan.load({**read, "tables": list(tables), **given}, str(settings), targets, own_files=False)
 
@@ -557,7 +559,11 @@ settings_option = click.option(
     "--config", "settings", type=PATH, default="config.yaml", show_default=True, help="File of the settings."
 )
 seeds_option = click.option(
-    "--seed", "seeds", multiple=True, type=int, help="Instead of the settings'; can be given several times."
+    "--seed",
+    "seeds",
+    multiple=True,
+    type=click.IntRange(0, 2**32 - 1),
+    help="Instead of the settings'; can be given several times.",
 )
 
 
@@ -653,9 +659,11 @@ def translate(
     threads: int | None,
 ) -> None:
     """Translate raw text: FILES, standard input, or line by line at a prompt."""
-    from nmt.files import decode_lines, read_lines
+    from nmt.files import check_writable, decode_lines, read_lines
 
     decoding = _decoding(beam, length_penalty, nbest)
+    if out:
+        check_writable(out)
     prompt = not files and sys.stdin.isatty()
     if prompt and out:
         raise ConfigError("--out: expected FILES or text on standard input to translate, got a terminal; name a file")

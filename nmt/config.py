@@ -615,6 +615,8 @@ class Table(_Shown):
                 raise ValueError(f"row '{row.label}' asks for '{row.at}', which is not kept: {why}")
             if row.system and row.decoding.replace_unknown and self.systems[row.system].subwords.kind != "words":
                 raise ValueError(f"row '{row.label}': decoding.replace_unknown needs subwords.kind: words")
+            if row.system and row.decoding.replace_unknown and not _has_attention(self.systems[row.system].model):
+                raise ValueError(f"row '{row.label}': decoding.replace_unknown needs a model with attention")
             if row.system and row.decoding.images and self.systems[row.system].model.kind != "multimodal":
                 raise ValueError(f"row '{row.label}': decoding.images needs model.kind: multimodal")
             if row.test is not None and row.test not in self.tests:
@@ -670,11 +672,12 @@ def never_kept(at: str, training: Training) -> str | None:
     if kind == "average best":
         all_kept = training.keep_last is None and training.validate_every == training.checkpoint_every
         few = number > training.keep_best and not all_kept
-        return f"training.keep_best is {training.keep_best}; raise it to {number}" if few else None
+        kept = f"training.keep_best is {training.keep_best}; raise it to {number}" if few else None
+        return kept or _too_few(number, "validate_every", training.validate_every, training)
     if kind == "average":
         if training.keep_last is not None and number > training.keep_last:
             return f"training.keep_last is {training.keep_last}; raise it to {number}"
-        return _too_few(number, training)
+        return _too_few(number, "checkpoint_every", training.checkpoint_every, training)
     return _never_saved(number, f"{kind}s", training) or _deleted_again(number, f"{kind}s", training)
 
 
@@ -682,13 +685,13 @@ def _ends(training: Training, unit: str) -> int | None:
     return training.epochs if unit == "epochs" else training.updates
 
 
-def _too_few(number: int, training: Training) -> str | None:
-    """Why so many checkpoints are never saved."""
-    every, unit = amount(training.checkpoint_every)
+def _too_few(number: int, name: str, interval: str, training: Training) -> str | None:
+    """Why so many checkpoints are never saved, at this interval of the training."""
+    every, unit = amount(interval)
     end = _ends(training, unit)
     if end is None or number <= (there := math.ceil(end / every)):
         return None
-    how = f"{end} {unit} with training.checkpoint_every: {training.checkpoint_every} leave {there}"
+    how = f"{end} {unit} with training.{name}: {interval} leave {there}"
     return f"{how}; ask for no more, or raise training.{unit}"
 
 

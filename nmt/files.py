@@ -75,9 +75,8 @@ def read_json(path: Path) -> Any:
         raise DataError(f"{path}: expected JSON, got {error}; delete it and run its stage again") from None
 
 
-@contextmanager
-def atomic_path(path: Path) -> Iterator[Path]:
-    """Give a temporary path beside ``path``; it takes the final name, flushed to disk, only if the block succeeds.
+def check_writable(path: Path) -> None:
+    """Say before hours of work that their result could not be written.
 
     Raises:
         DataError: there is a folder of this name, or a device or pipe.
@@ -86,6 +85,16 @@ def atomic_path(path: Path) -> Iterator[Path]:
         raise DataError(f"{path}: expected a file to write, got a folder; name a file in it")
     if path.exists() and not path.is_file():
         raise DataError(f"{path}: expected a file to write, got a device or pipe; name a file")
+
+
+@contextmanager
+def atomic_path(path: Path) -> Iterator[Path]:
+    """Give a temporary path beside ``path``; it takes the final name, flushed to disk, only if the block succeeds.
+
+    Raises:
+        DataError: see `check_writable`.
+    """
+    check_writable(path)
     with _part(path, _new_file) as part:
         yield part
         part.chmod(0o644)

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from pydantic import ValidationError
 
+from nmt.average import WHERE_IN_STATE
 from nmt.checkpoint import Checkpoints
 from nmt.config import Row, System, amount
 from nmt.errors import DataError
@@ -102,12 +103,14 @@ class Run:
         sizes = [meta["vocabulary"][side] for side in SIDES]
         with torch.device("meta"):
             model = build(self.system.model, sizes[0], sizes[1], meta["ids"]["pad"])
-        left = max(0.0, pieces(self.system, meta["splits"]["train"]) - self._done())
+        train = meta["splits"]["train"]
+        ended = train | {"target_pieces": train["target_pieces"] + train["sentences"]}  # EOS too, as progress counts
+        left = max(0.0, pieces(self.system, ended) - self._done())
         return 6 * left * sum(parameter.numel() for parameter in model.parameters())
 
     def _done(self) -> int:
         """Target pieces trained on until the newest checkpoint; a damaged one is the training's to set aside."""
-        saved = Checkpoints(self.folder / "state" / "checkpoints")
+        saved = Checkpoints(self.folder / WHERE_IN_STATE)
         for checkpoint in reversed(saved.all()):
             with suppress(DataError, LookupError, TypeError):
                 return saved.progress(checkpoint).pieces
@@ -178,7 +181,7 @@ def as_asked(training: Path, system: System, encoded: Path) -> bool:
         same = Experiment.model_validate(made["config"]).essence() == wanted.essence()
     except ValidationError:  # it was trained with keys or values that there are no more
         return False
-    return bool(same and made["data"] == meta["splits"])
+    return bool(same and made["data"] == meta["splits"] and made["subwords"] == meta["subwords"])
 
 
 def pieces(system: System, train: dict[str, Any]) -> float:

@@ -87,8 +87,12 @@ def train(
         same, state = identity(config, made_of), run / "state"
         with alone(run, "train.lock") if processes.first else nullcontext():
             if processes.first:
-                _begin(run, state, same, made_of["config"])
+                claim_state(state, same, made_of["config"])
             trainer = Trainer(encoded, state, config, seed, chosen, images, processes, start)
+            if processes.first:
+                if trainer.ended() and _told(run, made_of):
+                    return  # what is there stays, with the machine and the code that made it
+                _forget(run)
             stopped = trainer.run()
             if processes.first:
                 found = trainer.summary(stopped)
@@ -101,9 +105,16 @@ def _made_of(config: Experiment, seed: int, meta: dict[str, Any]) -> dict[str, A
     return {"config": dumped, "seed": seed, "data": meta["splits"], "subwords": meta["subwords"]}
 
 
-def _begin(run: Path, state: Path, same: dict[str, Any], config: dict[str, Any]) -> None:
-    """Claim the state, and take away what a training before this one has left."""
-    claim_state(state, same, config)
+def _told(run: Path, made_of: dict[str, Any]) -> bool:
+    """Whether this very training has left what a training leaves."""
+    if not all((run / name).is_file() for name in ("training.json", "log.jsonl")):
+        return False
+    there = read_json(run / "training.json")
+    return all(there.get(key) == value for key, value in made_of.items())
+
+
+def _forget(run: Path) -> None:
+    """Take away what a training before this one has left."""
     for name in ("training.json", "log.jsonl"):
         (run / name).unlink(missing_ok=True)
 
@@ -157,6 +168,7 @@ def claim_state(state: Path, wanted: dict[str, Any], config: dict[str, Any]) -> 
     if mark.is_file() and (there := _identity_in(mark)) != wanted:
         aside = state.with_name(f"state-{digest(there)}-{time.time_ns()}")
         state.replace(aside)
+        _forget(state.parent)
         print(
             f"{state}: held another training (configuration, seed or data differ); kept as {aside}",
             file=sys.stderr,
@@ -215,7 +227,6 @@ class Trainer:
         self.checkpoints = Checkpoints(state / "checkpoints")
         found = self.checkpoints.resume(self.model, self.optimizer) if processes.first else Progress()
         self.progress = spread(processes, found, self.model, self.optimizer)
-        self.log = Log(state / "log.jsonl" if processes.first else None, self.progress)
         self.total = self._total_updates()
         if self.progress.update > self.total:
             raise ConfigError(
@@ -238,6 +249,7 @@ class Trainer:
 
     def run(self) -> str:
         """Train until updates, epochs or patience end it; says which."""
+        self.log = Log(self.state / "log.jsonl" if self.processes.first else None, self.progress, self.device)
         self.model.train()
         saved, self._ticked = self.progress.seconds, time.perf_counter()
         with heeded(self.told_to_stop), Meter(self.total, self.progress, self.processes.first) as meter:
@@ -250,13 +262,14 @@ class Trainer:
                 told, late = self.processes.most(self._signal or 0, self.progress.seconds - saved > RESCUE_SECONDS)
                 if self._milestones(step, rescue=bool(told or late)):
                     saved = self.progress.seconds
-                if told and not self._ended():
+                if told and not self.ended():
                     raise Interrupted(told, f"at update {step.update}")
         if self._out_of_patience():
             return "patience"
         return "updates" if self.progress.update == self.config.updates else "epochs"
 
-    def _ended(self) -> bool:
+    def ended(self) -> bool:
+        """Whether no update is left to make."""
         return self.progress.update >= self.total or self._out_of_patience()
 
     def _tick(self) -> None:
@@ -270,17 +283,17 @@ class Trainer:
         last = step.update == self.total
         better = (last or self._due(self.config.validate_every, step)) and self._validate()
         due = self._due(self.config.checkpoint_every, step)
-        if due or better or self._ended():
+        if due or better or self.ended():
             self._checkpoint(due)
         elif rescue:
             self.progress.valid_loss = self.progress.valid_bleu = None  # when it came is chance: never called best
             self._checkpoint(False)
-        return due or better or rescue or self._ended()
+        return due or better or rescue or self.ended()
 
     def _steps(self) -> Iterator[Step]:
         """The updates still to make, from where the progress stands."""
         update, epoch, taken = self.progress.update, self.progress.epoch, self.progress.batch
-        while not self._ended():
+        while not self.ended():
             batches = self.data.batches(self.config.batch, (self.seed, epoch))
             for start in range(taken, len(batches), self.config.accumulate):
                 group = batches[start : start + self.config.accumulate]
@@ -291,7 +304,7 @@ class Trainer:
                 pieces = sum(map(self.data.pieces, group))
                 own = [self.data.batch(share).to(self.device) for share in shares]
                 yield Step(update, epoch + ended, 0 if ended else taken, fraction, pieces, own)
-                if self._ended():
+                if self.ended():
                     return
             epoch, taken = epoch + 1, 0
 
@@ -436,13 +449,16 @@ class Log:
     The first process of a training has one; for the others there is no path, and nothing is written.
     """
 
-    def __init__(self, path: Path | None, progress: Progress) -> None:
+    def __init__(self, path: Path | None, progress: Progress, device: torch.device) -> None:
         self.path = path
         if path is None:
             return
         kept = [line for line in read_lines(path) if _before(line, progress.update)] if path.is_file() else []
         write_text(path, "".join(f"{line}\n" for line in kept))
-        self.write({"event": "start", "update": progress.update, "time": time.time(), "process": os.getpid()})
+        self.write(
+            {"event": "start", "update": progress.update, "time": time.time(), "process": os.getpid(),
+             "hardware": runtime.hardware(device), "code_version": runtime.code_version()}
+        )  # fmt: skip
 
     def write(self, record: dict[str, Any]) -> None:
         """Append a record; a reader sees whole lines."""

@@ -22,7 +22,7 @@ from nmt.chunks import WHOLE, Chunks, Shard
 from nmt.config import Cleaning, Decoding, Model, Shown, amount, digest
 from nmt.data import cut
 from nmt.errors import ConfigError, DataError
-from nmt.files import count_lines, read_json, read_lines, sha256, write_json, write_lines, write_text
+from nmt.files import check_writable, count_lines, read_json, read_lines, sha256, write_json, write_lines, write_text
 from nmt.images import Pictures, describe, none, of_split
 from nmt.interrupt import Interrupted, heeded
 from nmt.models import build
@@ -283,11 +283,14 @@ def decode_file(
     share of the chunks, and stops; several jobs can do so at once, and one without a shard then joins them.
 
     Raises:
-        ConfigError, DataError: see `Translator.load`; the source is missing or not UTF-8.
+        ConfigError, DataError: see `Translator.load`; the source is missing or not UTF-8; ``out`` cannot be written.
         Interrupted: told to stop by a signal.
     """
     from tqdm import tqdm
 
+    check_writable(out)
+    if out.exists() and source.exists() and out.samefile(source):
+        raise DataError(f"{out}: expected a file other than the text to translate; name another")
     translator = Translator.load(model, device, threads, processes_for(device, threads))
     sentences = count_lines(source)
     pictures = translator.pictures(images, decoding.images, sentences)
@@ -360,6 +363,8 @@ class Translations:
         if self.decoding.nbest > 1:
             best = ((n, t) for n, (_, ts) in enumerate(self.pairs(), 1) for t in ts)
             write_lines(out.with_name("nbest.tsv"), (f"{n}\t{t.score:.6f}\t{t.text}" for n, t in best))
+        else:
+            out.with_name("nbest.tsv").unlink(missing_ok=True)  # of other settings
         write_lines(out, (translations[0].text for _, translations in self.pairs()))
 
     def _blocks(self) -> Iterator[tuple[int, Path, list[str]]]:

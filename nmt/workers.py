@@ -1,12 +1,12 @@
 """Processes that share out work on the CPU, as copies of this one: what it holds they need not load."""
 
 import ctypes
-import multiprocessing
 import signal
 import sys
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from multiprocessing.context import ForkContext, ForkProcess
 from typing import Any, TypeVar
 
 import torch
@@ -18,6 +18,18 @@ Result = TypeVar("Result")
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _work: Callable[[Any], Any] | None = None
 """Of the processes under way, which inherit it: a model is too large to send, and closures cannot be."""
+
+
+class _Copy(ForkProcess):
+    """A copy of this process, whose handlers it has: one that only notes SIGTERM would have its pool wait for ever."""
+
+    def terminate(self) -> None:
+        """End it, whatever it is doing."""
+        self.kill()
+
+
+class _Copies(ForkContext):
+    Process = _Copy
 
 
 def processes_for(device: str, threads: int | None = None) -> int:
@@ -45,9 +57,8 @@ def shared_out(work: Callable[[Item], Result], items: Sequence[Item], processes:
         return
     assert torch.get_num_threads() == 1, torch.get_num_threads()
     _work = work
-    fork = multiprocessing.get_context("fork")
     try:
-        with ProcessPoolExecutor(min(processes, len(items)), fork, _end_with_parent) as pool:
+        with ProcessPoolExecutor(min(processes, len(items)), _Copies(), _end_with_parent) as pool:
             yield from pool.map(_do, items)
     except BrokenProcessPool:
         raise DataError(

@@ -76,6 +76,20 @@ def test_an_empty_mapping_takes_a_default_back_and_only_models_are_replaced_whol
 
 
 @pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ("{kind: recurrent}", "needs subwords.kind: words"),
+        ("{kind: recurrent, attention: {kind: none}}\n    subwords: {kind: words}", "needs a model with attention"),
+    ],
+)
+def test_unknown_words_are_replaced_only_where_a_model_of_words_looks(tmp_path: Path, given: str, why: str) -> None:
+    text = TABLE.replace("{width: 64}", given).replace("{layers", "{kind: transformer, layers")
+    text = text.replace("system: one, at: epoch 3", "system: two, decoding: {replace_unknown: true}")
+    with pytest.raises(ConfigError, match=f"row 'One': decoding.replace_unknown {why}"):
+        load_table(write(tmp_path, text))
+
+
+@pytest.mark.parametrize(
     ("at", "training", "why"),
     [
         ("best", {"epochs": 9, "keep_best": 0, "keep_last": 2}, "keep_best is 0; raise it to 1"),
@@ -93,6 +107,13 @@ def test_an_empty_mapping_takes_a_default_back_and_only_models_are_replaced_whol
         ("average 3", {"updates": 30, "keep_last": 2}, "raise it to 3"),
         ("average 11", {"epochs": 10}, "10 epochs with training.checkpoint_every: 1 epochs leave 10"),
         ("average 3", {"epochs": 10, "checkpoint_every": "4 epochs"}, None),
+        ("average best 5", {"epochs": 3}, "3 epochs with training.validate_every: 1 epochs leave 3"),
+        ("average best 5", {"updates": 9, "validate_every": "2 updates", "keep_best": 5}, None),
+        (
+            "average best 5",
+            {"updates": 8, "validate_every": "2 updates", "keep_best": 5},
+            "validate_every: 2 updates leave 4",
+        ),
         ("last", {"updates": 30, "keep_last": 1}, None),
     ],
 )

@@ -347,6 +347,14 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> Built:
     return Built(tmp_path_factory.mktemp("mixed"), what, [1])
 
 
+@pytest.mark.parametrize(("search", "called"), [({}, "greedy"), ({"sampling": True}, "sampling")])
+def test_a_search_that_draws_is_not_called_greedy(mixed: Built, search: dict[str, Any], called: str) -> None:
+    (row,) = [row for row in mixed.data["rows"] if row["label"] == "the drawn, greedy"]
+    found = grids(mixed.data | {"rows": [row | {"decoding": row["decoding"] | search}]})
+    (making,) = [grid for grid in found if grid.name == "making"]
+    assert making.rows[0][making.header.index("search")] == called
+
+
 def test_a_row_is_compared_with_the_first_that_has_its_references(mixed: Built) -> None:
     found = {row["label"]: row["against"] for row in mixed.data["rows"]}
     baselines = {label: against and against["label"] for label, against in found.items()}

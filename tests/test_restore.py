@@ -33,8 +33,8 @@ class Kept:
         report("toy", self.table, self.layout, seeds)
         for system, config in self.table.systems.items():  # text that the trainings say they were of
             meta = self.layout.encoded(config) / "meta.json"
-            data = read_json(self.layout.run("toy", system, 1) / "training.json")["data"]
-            write_json(meta, read_json(meta) | {"splits": data})
+            made = read_json(self.layout.run("toy", system, 1) / "training.json")
+            write_json(meta, read_json(meta) | {"splits": made["data"], "subwords": made["subwords"]})
         self.runs = self.layout.runs("toy")
         shutil.rmtree(self.runs)
 
@@ -87,8 +87,11 @@ def test_records_of_another_training_are_not_restored(tmp_path: Path) -> None:
     longer = {**SYSTEMS, "small": {**SYSTEMS["small"], "training": {"epochs": 5}}}
     assert kept.restore([1], kept.changed(systems=longer)) == {"other": ["small1"], "restored": ["large1"]}
     meta = kept.layout.encoded(kept.table.systems["small"]) / "meta.json"
-    write_json(meta, read_json(meta) | {"splits": {}})
+    made = read_json(meta)
+    write_json(meta, made | {"splits": {}})
     assert kept.restore([2]) == {"other": ["small2", "large2"]}, "on other text"
+    write_json(meta, read_json(meta) | {"splits": made["splits"], "subwords": {}})
+    assert kept.restore([2]) == {"other": ["small2", "large2"]}, "in other pieces"
 
 
 def test_what_a_table_needs_besides_is_lacking(tmp_path: Path) -> None:

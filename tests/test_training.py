@@ -198,6 +198,20 @@ def test_a_digit_that_changed_in_a_checkpoints_progress_is_seen(
     assert_same_weights(undisturbed, tmp_path)
 
 
+def test_an_older_checkpoint_whose_progress_cannot_be_read_is_set_aside(
+    copy_corpus: Path, undisturbed: Path, tmp_path: Path
+) -> None:
+    run_to_end(copy_corpus, tmp_path, experiment(updates=30))
+    (tmp_path / "state/checkpoints/update-00000010/progress.json").write_text("")
+    with pytest.warns(
+        UserWarning, match=r"update-00000010/progress\.json: expected JSON.*set aside as damaged-update-"
+    ):
+        run_to_end(copy_corpus, tmp_path, experiment())
+    assert_same_weights(undisturbed, tmp_path)
+    start = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines() if '"start"' in line][-1]
+    assert start["update"] == 30 and start["hardware"]["threads"] == 1
+
+
 def test_the_state_of_another_training_is_kept_aside(
     copy_corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -431,6 +445,25 @@ def test_chunks_of_another_translation_are_not_taken(model: Path, tmp_path: Path
     assert (tmp_path / "hypotheses.txt").read_text() != "wrong\n" and not stale.exists()
 
 
+def test_a_file_that_cannot_be_written_is_named_before_translating(model: Path, tmp_path: Path) -> None:
+    source, out = tmp_path / "source.txt", tmp_path / "out"
+    source.write_text("w1 w2\n")
+    out.mkdir()
+    with pytest.raises(DataError, match="out: expected a file to write, got a folder"):
+        decode_file(model, source, out, Decoding(), "cpu", 1)
+    with pytest.raises(DataError, match=r"source\.txt: expected a file other than the text to translate"):
+        decode_file(model, source, source, Decoding(), "cpu", 1)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "source.txt"]
+    assert source.read_text() == "w1 w2\n"
+
+
+def test_a_list_of_the_best_goes_with_the_translations_it_was_of(model: Path, tmp_path: Path) -> None:
+    (tmp_path / "source.txt").write_text("w1 w2\n")
+    for nbest in (2, 1):
+        decode_file(model, tmp_path / "source.txt", tmp_path / "out.txt", Decoding(beam=2, nbest=nbest), "cpu", 1)
+        assert (tmp_path / "nbest.tsv").exists() == (nbest == 2)
+
+
 def test_a_model_that_is_cut_short_is_named(copy_corpus: Path, undisturbed: Path, tmp_path: Path) -> None:
     average(undisturbed, copy_corpus, "last", tmp_path / "model")
     file = tmp_path / "model/weights.safetensors"
@@ -461,6 +494,20 @@ def test_an_end_already_passed_is_refused(copy_corpus: Path, tmp_path: Path) -> 
     run_to_end(copy_corpus, tmp_path, experiment(updates=12))
     with pytest.raises(ConfigError, match="has trained to update 12, beyond the end now asked for, 10"):
         run_to_end(copy_corpus, tmp_path, experiment(updates=10))
+
+
+def test_what_a_finished_training_left_stays(copy_corpus: Path, tmp_path: Path) -> None:
+    made = run_to_end(copy_corpus, tmp_path, experiment(updates=12))
+    write_json(tmp_path / "training.json", made | {"code_version": "of that day"})
+    left = {name: (tmp_path / name).read_bytes() for name in ("training.json", "log.jsonl", "state/log.jsonl")}
+    with pytest.raises(ConfigError, match="beyond the end now asked for"):
+        run_to_end(copy_corpus, tmp_path, experiment(updates=10))
+    with pytest.raises(ConfigError, match="expected a multimodal model, got transformer"):
+        train(copy_corpus, tmp_path, experiment(updates=12), 1, "cpu", 1, "copy/small", images=tmp_path)
+    assert run_to_end(copy_corpus, tmp_path, experiment(updates=12))["code_version"] == "of that day"
+    assert left == {name: (tmp_path / name).read_bytes() for name in left}
+    (tmp_path / "log.jsonl").unlink()  # without it the training has left nothing
+    assert run_to_end(copy_corpus, tmp_path, experiment(updates=12))["code_version"] != "of that day"
 
 
 def test_two_processes_do_not_train_in_one_folder(copy_corpus: Path, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from copytask import copy_lines
 
 from nmt.errors import DataError
 from nmt.files import read_json
+from nmt.interrupt import heeded
 from nmt.workers import shared_out
 
 
@@ -41,6 +42,18 @@ def test_an_error_is_the_callers_and_a_killed_process_is_named() -> None:
         list(shared_out(fail, [2, 1, 0], 2))
     with pytest.raises(DataError, match="expected 2 processes to translate, one was killed, most likely for want of"):
         list(shared_out(die, [0, 1, 2], 2))
+
+
+def test_a_process_that_only_notes_signals_outlives_a_killed_copy() -> None:
+    def work(n: int) -> None:
+        if n == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        time.sleep(60)
+
+    started = time.monotonic()
+    with heeded(lambda *_: None), pytest.raises(DataError, match="one was killed"):
+        list(shared_out(work, [0, 1], 2))
+    assert time.monotonic() - started < 30
 
 
 ENDLESS = """

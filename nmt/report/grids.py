@@ -262,10 +262,11 @@ def _making(data: Json) -> Grid:
 
 def _made(row: Json, said: Sequence[str]) -> list[str]:
     search = row["decoding"]
-    beam = "greedy" if search["beam"] == 1 else f"beam {search['beam']}, length penalty {search['length_penalty']:g}"
+    beam = f"beam {search['beam']}, length penalty {search['length_penalty']:g}"
+    how = "sampling" if search.get("sampling") else "greedy" if search["beam"] == 1 else beam
     updates = dict.fromkeys(f"{point['update']:,}" for point in row["checkpoints"] if point["update"] is not None)
     return [
-        row["label"], *(row[key] or NONE for key in said), row["at"], " / ".join(updates) or NONE, beam,
+        row["label"], *(row[key] or NONE for key in said), row["at"], " / ".join(updates) or NONE, how,
         number(row["parameters"], 0), duration(row["training_seconds"]), duration(row["decoding_seconds"]),
         number(row["valid_loss"], 3), number(row["valid_bleu"], 2),
         " / ".join(f"{value:.1f}" for value in row["precisions"]),
