@@ -129,7 +129,8 @@ def select(run: Path, at: str, monitor: str) -> list[Path]:
         there = ", ".join(f"update {p.update} (epoch {p.epoch_fraction:.4g})" for p in progress.values())
         raise ConfigError(
             f"at: {at}: expected {wanted} such checkpoint(s) in {checkpoints.folder}, got {len(chosen)}; "
-            f"there are: {there}; choose among them, or change training.checkpoint_every and keep_last"
+            f"there are: {there}; choose among them, or change training.checkpoint_every and keep_last (of the best, "
+            "validate_every and keep_best)"
         )
     return sorted(chosen)
 

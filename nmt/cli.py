@@ -548,8 +548,6 @@ def _plan(tables: Collection[str], settings: Path, **over: Any) -> "Plan":
     check_readable(str(settings))
     read = strict.load_yaml(strict.read_config(settings), str(settings))
     given = {key: value for key, value in over.items() if value}
-    if "seeds" in given:
-        given["seeds"] = list(dict.fromkeys(given["seeds"]))
     targets = [f"table_{name}" for name in tables]
     return Plan.load({**read, "tables": list(tables), **given}, str(settings), targets, own_files=False)
 
@@ -579,7 +577,7 @@ def restore(tables: tuple[str, ...], settings: Path, seeds: tuple[int, ...]) -> 
     from nmt.restore import STANDINGS
     from nmt.restore import restore as put_back
 
-    plan = _plan(dict.fromkeys(tables), settings, seeds=list(seeds))
+    plan = _plan(dict.fromkeys(tables), settings, seeds=list(dict.fromkeys(seeds)))
     found = [put_back(plan, name) for name in plan.settings.tables]
     for what in STANDINGS:
         click.echo(f"{what:<8}  {', '.join(run for one in found for run in one[what]) or '-'}")
@@ -606,7 +604,7 @@ def reproduce(
     """
     from nmt.reproduce import reproduce as run
 
-    plan = _plan(dict.fromkeys(tables), settings, seeds=list(seeds), device=device)
+    plan = _plan(dict.fromkeys(tables), settings, seeds=list(dict.fromkeys(seeds)), device=device)
     plan.check_tools([f"table_{name}" for name in plan.settings.tables])
     outcome = run(plan, plan.settings.tables, minutes, at_once)
     for what, names in outcome.items():

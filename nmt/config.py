@@ -671,9 +671,9 @@ def never_kept(at: str, training: Training) -> str | None:
     number = int(rest)
     if kind == "average best":
         all_kept = training.keep_last is None and training.validate_every == training.checkpoint_every
-        few = number > training.keep_best and not all_kept
-        kept = f"training.keep_best is {training.keep_best}; raise it to {number}" if few else None
-        return kept or _too_few(number, "validate_every", training.validate_every, training)
+        if number > training.keep_best and not all_kept:
+            return f"training.keep_best is {training.keep_best}; raise it to {number}"
+        return _too_few(number, "validate_every", training.validate_every, training)
     if kind == "average":
         if training.keep_last is not None and number > training.keep_last:
             return f"training.keep_last is {training.keep_last}; raise it to {number}"

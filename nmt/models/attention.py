@@ -66,7 +66,7 @@ class Attention(nn.Module):
         if queries.is_cuda or not self.training:
             dropout = self.dropout.p if self.training else 0.0
             mixed = F.scaled_dot_product_attention(queries, keys, values, mask, dropout)
-        else:  # whose gradients the fused kernel of the CPU is slow to find
+        else:  # whose gradients the fused kernel can be slow to find
             mixed = self.dropout(self.weights(queries, keys, mask)) @ values
         return self.output(mixed.transpose(1, 2).flatten(2))
 
