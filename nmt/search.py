@@ -217,8 +217,11 @@ class _Beams:
     def _advance(self, on: list[int], scores: Tensor, rows: Tensor, pieces: Tensor) -> None:
         """Make the chosen candidates of the sentences that go on the new prefixes."""
         if len(on) < len(self.live):
-            kept = torch.tensor(on, dtype=torch.long, device=self.device)
-            self.state, self.live = self.decoder.keep(self.state, kept), [self.live[i] for i in on]
+            self.live = [self.live[i] for i in on]
+            if not on:
+                return
+            kept = torch.tensor(on, device=self.device)
+            self.state = self.decoder.keep(self.state, kept)
             scores, rows, pieces, self.limits = (part[kept] for part in (scores, rows, pieces, self.limits))
         flat = rows.flatten()
         if not torch.equal(flat, torch.arange(len(self.prefixes), device=self.device)):

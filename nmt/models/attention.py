@@ -39,8 +39,12 @@ class Attention(nn.Module):
 
     def queries(self, x: Tensor) -> Tensor:
         """Project x (B, T, D) to queries (B, H, T, D/H)."""
-        width = x.shape[-1]
-        return self._split(F.linear(x, self.project.weight[:width], self.project.bias[:width]), 1)[0]
+        return self._split(F.linear(x, *self.query_weights()), 1)[0]
+
+    def query_weights(self) -> tuple[Tensor, Tensor]:
+        """The rows of the projection that make queries: weights (D, D) and biases (D,)."""
+        width = self.output.in_features
+        return self.project.weight[:width], self.project.bias[:width]
 
     def keys_values(self, memory: Tensor) -> KeysValues:
         """Project an encoder's output (B, S, D) to keys and values, each (B, H, S, D/H)."""

@@ -16,6 +16,7 @@ from nmt.models.attention import Attention, KeysValues, watch
 from nmt.models.base import TranslationModel
 from nmt.models.dropout import Dropout
 from nmt.models.embedding import Context, PositionalEmbedding, causal_mask
+from nmt.models.incremental import IncrementalLayer
 
 
 class FeedForward(nn.Module):
@@ -82,34 +83,26 @@ class DecoderLayer(nn.Module):
         self.feed_forward = FeedForward(config)
         self.residuals = cast("Sequence[Residual]", nn.ModuleList(Residual(config) for _ in range(3)))
 
-    def forward(
-        self, x: Tensor, mask: Tensor | None, past: KeysValues | None, source: KeysValues, source_mask: Tensor
-    ) -> tuple[Tensor, KeysValues]:
-        """Run the layer on all target positions (training) or on one more (search).
+    def forward(self, x: Tensor, mask: Tensor, memory: Tensor, source_mask: Tensor) -> Tensor:
+        """Run the layer on all target positions; for one more of them there is `IncrementalLayer`.
 
         Args:
-            x: (R, T, D); in search R is sentences times beam, and T is 1.
-            mask: additive causal mask (T, T); None in search, where every past position may be seen.
-            past: keys and values of the positions before, each (R, H, t, D/H), or None.
-            source: keys and values of the source sentences, each (B, H, S, D/H); R is a multiple of B.
+            x: (B, T, D).
+            mask: additive causal mask (T, T).
+            memory: the source's encodings (B, S, D).
             source_mask: additive, (B, 1, 1, S).
 
         Returns:
-            (R, T, D), and the keys and values of all positions so far.
+            (B, T, D).
         """
         around_attention, around_source, around_feed_forward = self.residuals
         queries, keys, values = self.attention.queries_keys_values(around_attention.enter(x))
-        if past is not None:
-            keys, values = torch.cat([past[0], keys], 2), torch.cat([past[1], values], 2)
         x = around_attention.leave(x, self.attention(queries, (keys, values), mask))
-        x = around_source.leave(x, self._look_at_source(around_source.enter(x), source, source_mask))
-        return around_feed_forward.leave(x, self.feed_forward(around_feed_forward.enter(x))), (keys, values)
-
-    def _look_at_source(self, x: Tensor, source: KeysValues, mask: Tensor) -> Tensor:
-        """Hypotheses of one sentence ask as so many queries, so its keys and values are never copied."""
-        sentences = source[0].shape[0]
-        grouped = x.reshape(sentences, -1, x.shape[-1])  # (B, R/B*T, D)
-        return self.source_attention(self.source_attention.queries(grouped), source, mask).view_as(x)
+        queries = self.source_attention.queries(around_source.enter(x))
+        x = around_source.leave(
+            x, self.source_attention(queries, self.source_attention.keys_values(memory), source_mask)
+        )
+        return around_feed_forward.leave(x, self.feed_forward(around_feed_forward.enter(x)))
 
 
 @dataclass(frozen=True)
@@ -117,7 +110,8 @@ class State:
     """What the decoder remembers between steps of search."""
 
     position: int
-    past: Sequence[KeysValues | None]  # a layer: (R, H, t, D/H)
+    layers: Sequence[IncrementalLayer]
+    past: Sequence[Tensor | None]  # a layer: keys and values (R, 2, H, t, D/H)
     source: Sequence[KeysValues]  # a layer: (B, H, S, D/H)
     source_mask: Tensor  # (B, 1, 1, S)
 
@@ -175,7 +169,7 @@ class Transformer(TranslationModel):
         length = target.shape[1]
         causal = x.new_zeros(length, length).masked_fill_(~causal_mask(length).to(x.device), -torch.inf)
         for layer in self.decoder:
-            x, _ = layer(x, causal, None, layer.source_attention.keys_values(memory), source_mask)
+            x = layer(x, causal, memory, source_mask)
         return self.decoder_norm(x)
 
     def attentions(self, source: Tensor, target: Tensor, images: Tensor | None = None) -> dict[str, Tensor]:
@@ -194,31 +188,27 @@ class Transformer(TranslationModel):
         """See `TranslationModel.start`."""
         memory, mask = self.encode(source, images)
         projected = (layer.source_attention.keys_values(memory) for layer in self.decoder)
-        keys_values = [(keys.contiguous(), values.contiguous()) for keys, values in projected]  # once, not every step
-        return State(0, [None] * len(self.decoder), keys_values, mask)
+        source_keys_values = [(keys.contiguous(), values.contiguous()) for keys, values in projected]  # once a batch
+        layers = [IncrementalLayer(layer) for layer in self.decoder]
+        return State(0, layers, [None] * len(layers), source_keys_values, mask)
 
     def step(self, state: State, last: Tensor) -> tuple[Tensor, State]:
         """Feed each row's last id (R,); gives log-probabilities of the next (R, V), and the new state."""
-        x = self.target_embedding(last[:, None], state.position)  # (R, 1, D)
-        past = []
-        for layer, before, source in zip(self.decoder, state.past, state.source, strict=True):
-            x, keys_values = layer(x, None, before, source, state.source_mask)
+        x = self.target_embedding(last[:, None], state.position)[:, 0]  # (R, D)
+        past: list[Tensor | None] = []
+        for layer, before, source in zip(state.layers, state.past, state.source, strict=True):
+            x, keys_values = layer(x, before, source, state.source_mask)
             past.append(keys_values)
-        scores = self.projection(self.decoder_norm(x[:, 0])).float()
+        scores = self.projection(self.decoder_norm(x)).float()
         return torch.log_softmax(scores, -1), replace(state, position=state.position + 1, past=past)
 
     def reorder(self, state: State, rows: Tensor) -> State:
         """Make row i what row rows[i] was; every row stays within its sentence."""
-        past = [layer and _rows_of(layer, rows) for layer in state.past]
+        # Which copies whole rows on the CPU, where an index picks each number.
+        past = [None if layer is None else layer.index_select(0, rows) for layer in state.past]
         return replace(state, past=past)
 
     def keep(self, state: State, sentences: Tensor) -> State:
         """Keep only these sentences' encodings (their rows are chosen by `reorder`)."""
-        source = [_rows_of(layer, sentences) for layer in state.source]
+        source = [(keys.index_select(0, sentences), values.index_select(0, sentences)) for keys, values in state.source]
         return replace(state, source=source, source_mask=state.source_mask.index_select(0, sentences))
-
-
-def _rows_of(layer: KeysValues, rows: Tensor) -> KeysValues:
-    """Some rows of keys and values; on the CPU `index_select` copies whole rows, where an index picks each number."""
-    keys, values = layer
-    return keys.index_select(0, rows), values.index_select(0, rows)
