@@ -6,10 +6,11 @@ import math
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -121,8 +122,16 @@ def _forget(run: Path) -> None:
 
 def _finish(run: Path, state: Path, facts: dict[str, Any]) -> None:
     """Write what a training leaves behind, the sign that it has ended last."""
-    write_text(run / "log.jsonl", (state / "log.jsonl").read_text(encoding="utf-8"))
-    write_json(run / "training.json", facts)
+    lines = list(read_lines(state / "log.jsonl"))
+    write_text(run / "log.jsonl", "".join(f"{line}\n" for line in lines))
+    write_json(run / "training.json", facts | {"starts": _starts(map(json.loads, lines))})
+
+
+def _starts(log: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """From which update on what machine and which code trained; older records do not tell."""
+    starts = [record for record in log if record["event"] == "start"]
+    told = [{key: start.get(key) for key in ("update", "hardware", "code_version")} for start in starts]
+    return [next(same) for _, same in groupby(told, lambda start: (start["hardware"], start["code_version"]))]
 
 
 def _check_tying(config: Experiment, meta: dict[str, Any], encoded: Path) -> None:
@@ -249,7 +258,7 @@ class Trainer:
 
     def run(self) -> str:
         """Train until updates, epochs or patience end it; says which."""
-        self.log = Log(self.state / "log.jsonl" if self.processes.first else None, self.progress, self.device)
+        self.log = Log(self.state / "log.jsonl" if self.processes.first else None, self.progress, self.hardware())
         self.model.train()
         saved, self._ticked = self.progress.seconds, time.perf_counter()
         with heeded(self.told_to_stop), Meter(self.total, self.progress, self.processes.first) as meter:
@@ -425,6 +434,10 @@ class Trainer:
         """Signal handler: finish the update, save, stop."""
         self._signal = number
 
+    def hardware(self) -> dict[str, Any]:
+        """What each process runs on, and how many there are."""
+        return runtime.hardware(self.device) | {"processes": self.processes.size}
+
     def summary(self, stopped: str) -> dict[str, Any]:
         """What a finished training reports."""
         progress, found = self.progress, self.checkpoints.all()
@@ -434,8 +447,7 @@ class Trainer:
             "epochs": progress.epoch_fraction, "seconds": round(progress.seconds, 1), "pieces": progress.pieces,
             "tokens_per_second": round(progress.pieces / max(progress.seconds, 1e-9)), "stopped": stopped,
             "skipped": progress.skipped, "too_long": self.data.too_long, "device": self.device.type,
-            "hardware": runtime.hardware(self.device) | {"processes": self.processes.size},
-            "versions": runtime.versions(),
+            "hardware": self.hardware(), "versions": runtime.versions(),
             "checkpoints": [
                 {"name": name, "update": p.update, "epoch": p.epoch_fraction, "regular": p.regular,
                  "valid_loss": p.valid_loss, "valid_bleu": p.valid_bleu} for name, p in points
@@ -449,7 +461,7 @@ class Log:
     The first process of a training has one; for the others there is no path, and nothing is written.
     """
 
-    def __init__(self, path: Path | None, progress: Progress, device: torch.device) -> None:
+    def __init__(self, path: Path | None, progress: Progress, hardware: dict[str, Any]) -> None:
         self.path = path
         if path is None:
             return
@@ -457,7 +469,7 @@ class Log:
         write_text(path, "".join(f"{line}\n" for line in kept))
         self.write(
             {"event": "start", "update": progress.update, "time": time.time(), "process": os.getpid(),
-             "hardware": runtime.hardware(device), "code_version": runtime.code_version()}
+             "hardware": hardware, "code_version": runtime.code_version()}
         )  # fmt: skip
 
     def write(self, record: dict[str, Any]) -> None:

@@ -225,6 +225,18 @@ def test_curves_that_were_not_measured(tmp_path: Path) -> None:
     assert sorted(file.name for file in tmp_path.iterdir()) == ["bleu.png", "bleu.svg", "loss.png", "loss.svg"]
 
 
+def test_all_machines_of_a_training_are_told(tmp_path: Path) -> None:
+    layout, table = Layout(tmp_path), fakes.table(figures=[])
+    fakes.write_results(layout, "toy", table, [1])
+    path = next(tmp_path.rglob("training.json"))
+    machines = [None, {"processor": "Abacus", "threads": 1}, {"processor": "Quipu", "cores": 2, "processes": 2}]
+    starts = [{"update": i, "hardware": one, "code_version": f"{i % 2}"} for i, one in enumerate(machines)]
+    write_json(path, read_json(path) | {"starts": starts})
+    report("toy", table, layout, [1])
+    text = " ".join((tmp_path / "tables/toy.md").read_text().split())
+    assert "| –; Abacus, 1 thread; 2 × Quipu, 2 threads | 0, 1 |" in text
+
+
 def test_a_table_of_quotations(tmp_path: Path) -> None:
     rows = [{"label": "theirs", "published": {"bleu": 30.0, "meteor": 50.0}}]
     built = Built(tmp_path, fakes.table(rows=rows, systems={}, figures=["mask"]), [1])

@@ -510,6 +510,18 @@ def test_what_a_finished_training_left_stays(copy_corpus: Path, tmp_path: Path) 
     assert run_to_end(copy_corpus, tmp_path, experiment(updates=12))["code_version"] != "of that day"
 
 
+def test_a_training_tells_every_machine_and_code_it_had(copy_corpus: Path, tmp_path: Path) -> None:
+    assert [start["update"] for start in run_to_end(copy_corpus, tmp_path, experiment(updates=12))["starts"]] == [0]
+    log = tmp_path / "state/log.jsonl"
+    start, *rest = log.read_text().splitlines()
+    older = json.dumps({key: value for key, value in json.loads(start).items() if key != "hardware"})
+    for first, end, updates in ((start, 13, [0]), (older, 14, [0, 13])):
+        log.write_text("".join(f"{line}\n" for line in (first, *rest)))
+        told = run_to_end(copy_corpus, tmp_path, experiment(updates=end))
+        assert [one["update"] for one in told["starts"]] == updates
+        assert told["starts"][-1] == {"update": updates[-1]} | {k: told[k] for k in ("hardware", "code_version")}
+
+
 def test_two_processes_do_not_train_in_one_folder(copy_corpus: Path, tmp_path: Path) -> None:
     with (tmp_path / "train.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

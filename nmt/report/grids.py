@@ -279,12 +279,18 @@ def _trainings(data: Json) -> Grid:
     rows = [
         [
             system, str(one["seed"]), number(one["updates"], 0), number(one["epochs"], 1), duration(one["seconds"]),
-            number(one["tokens_per_second"], 0), one["stopped"] or NONE, hardware(one["hardware"]),
-            one["code_version"] or NONE,
+            number(one["tokens_per_second"], 0), one["stopped"] or NONE, *_made_by(one),
         ]
         for system, found in data["systems"].items() for one in found["trainings"]
     ]  # fmt: skip
     return Grid("trainings", "Trainings", header, rows)
+
+
+def _made_by(training: Json) -> tuple[str, str]:
+    """The machines and the code of a training's starts, in their order; of older records, those of the last."""
+    starts = training.get("starts") or [training]
+    machines, codes = ([start[key] for start in starts] for key in ("hardware", "code_version"))
+    return "; ".join(dict.fromkeys(map(hardware, machines))), ", ".join(dict.fromkeys(code or NONE for code in codes))
 
 
 def _data(data: Json) -> Grid:

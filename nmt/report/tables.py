@@ -209,6 +209,7 @@ class _Gather:
             "parameters",
             "hardware",
             "code_version",
+            "starts",
         )
         trainings = []
         for seed in self.seeds(system):
