@@ -353,6 +353,18 @@ class Schedule(Strict):
     )
     warmup: int = Field(4000, ge=0, description="updates")
     initial: float = Field(0.0, ge=0)
+    cooldown: int = Field(0, ge=0, description="last updates, in which the rate falls in a line to nothing")
+
+    @property
+    def to_the_end(self) -> bool:
+        """Whether the rates depend on where the training ends."""
+        return self.kind == "cosine" or self.cooldown > 0
+
+    @model_validator(mode="after")
+    def _falls_once(self) -> Self:
+        if self.kind == "cosine" and self.cooldown:
+            raise ValueError(f"a cosine falls to nothing by itself; leave cooldown out, got {self.cooldown}")
+        return self
 
 
 class Training(Strict):

@@ -16,15 +16,24 @@ def make(model: nn.Module, config: Optimizer) -> optim.Optimizer:
 
 
 def learning_rate(update: int, config: Schedule, width: int, total: int | None) -> float:
-    """Rate of an update, counted from 1: linear warm-up to the peak, then the schedule's decay.
+    """Rate of an update, counted from 1: linear warm-up to the peak, the schedule's decay, linear cool-down to 0.
 
     Args:
         update: which update.
         config: the schedule; its peak defaults to (width * warmup)^-0.5, so that with initial 0 the rate is equation 3
             of Vaswani and others 2017.
         width: the model's.
-        total: updates of the whole training, for the cosine (Loshchilov and Hutter 2017), which ends at 0.
+        total: updates of the whole training, for what ends at 0 with them: the cosine (Loshchilov and Hutter 2017) and
+            the cool-down (Hägele and others 2024).
     """
+    rate = _decayed(update, config, width, total)
+    if config.cooldown:
+        assert total is not None
+        rate *= min(1.0, max(0, total - update) / config.cooldown)
+    return rate
+
+
+def _decayed(update: int, config: Schedule, width: int, total: int | None) -> float:
     warmup = max(config.warmup, 1)
     peak = config.peak or (width * warmup) ** -0.5
     if update < warmup:

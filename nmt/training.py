@@ -156,10 +156,10 @@ def alone(run: Path, name: str) -> Iterator[None]:
 def identity(config: Experiment, made_of: dict[str, Any]) -> dict[str, Any]:
     """What two trainings must share for one to go on from the other's state: all but when to end.
 
-    With a cosine schedule the end decides the learning rates, so it counts.
+    With a cosine or a cool-down the end decides the learning rates, so it counts.
     """
     essence = config.essence()
-    if config.training.schedule.kind != "cosine":
+    if not config.training.schedule.to_the_end:
         for end in ENDS:
             essence["training"].pop(end, None)
     return made_of | {"config": essence}

@@ -560,6 +560,9 @@ def test_interrupted_says_where(copy_corpus: Path, tmp_path: Path) -> None:
         (Schedule(kind="constant", peak=3e-3, warmup=10), 5, 1.5e-3),
         (Schedule(kind="cosine", peak=1e-3, warmup=100), 600, 5e-4),
         (Schedule(kind="cosine", peak=1e-3, warmup=100), 1100, 0.0),
+        (Schedule(peak=1e-3, warmup=100, cooldown=200), 900, 1e-3 / 3),
+        (Schedule(peak=1e-3, warmup=100, cooldown=200), 1000, 1e-3 * 10**-0.5 / 2),
+        (Schedule(kind="constant", peak=1e-3, warmup=100, cooldown=200), 1100, 0.0),
     ],
 )
 def test_learning_rates(config: Schedule, update: int, expected: float) -> None:
