@@ -36,7 +36,7 @@ def plain_loss(hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float
     return loss, nll, (scores.argmax(-1) == targets).sum()
 
 
-def fused(layer: Attention, queries: Tensor, keys_values: KeysValues, mask: Tensor | None) -> Tensor:
+def fused(layer: Attention, queries: Tensor, keys_values: KeysValues, mask: Tensor) -> Tensor:
     """What `Attention.forward` computes without dropout, by PyTorch's fused kernel."""
     return layer.output(F.scaled_dot_product_attention(queries, *keys_values, mask).transpose(1, 2).flatten(2))
 

@@ -101,6 +101,7 @@ def _together(made: Sequence[dict[str, Any]]) -> dict[str, Any]:
         **{key: sum(one[key] for one in made) for key in ("training_seconds", "parameters")},
         **{key: max(one[key] for one in made) for key in ("update", "epoch")}, "valid_loss": None, "valid_bleu": None,
         "members": [one["weights_sha256"] for one in made],
+        "starts": [start for one in made for start in one.get("starts", [])],
     }  # fmt: skip
 
 
@@ -150,11 +151,14 @@ def _provenance(
 ) -> dict[str, Any]:
     table, _, system = training["name"].partition("/")
     last, single = Checkpoints(run / WHERE_IN_STATE).progress(chosen[-1]), len(chosen) == 1
+    only = {"update": 0, **{key: training[key] for key in ("hardware", "code_version")}}
+    starts = training.get("starts") or [only]  # older trainings tell the last alone
     return {
         "table": table, "system": system, "seed": training["seed"], "selection": at,
         "checkpoints": [path.name for path in chosen], "update": last.update, "epoch": last.epoch_fraction,
         "code_version": training["code_version"], "averaged_by": runtime.code_version(),
         "versions": training["versions"], "hardware": training["hardware"],
+        "starts": [start for start in starts if start["update"] < last.update],
         "corpus": meta["corpus"], "languages": meta["languages"], "data": meta["splits"], "subwords": meta["subwords"],
         "training_seconds": round(last.seconds, 1),
         "valid_loss": last.valid_loss if single else None, "valid_bleu": last.valid_bleu if single else None,

@@ -54,7 +54,8 @@ Seeds = Annotated[list[Seed], Field(min_length=1), Different]
 Names = Annotated[list[Name], Field(min_length=1), Different]
 
 
-#: The keys of a training that end it: they are no part of what it is, so it can go on when they change.
+#: The keys of a training that end it: unless its rates depend on them they are no part of what it is, so it can go on
+#: when they change.
 ENDS = ("epochs", "updates", "patience")
 Backbone = Network | Literal["descriptions"]
 #: Channels of an image network's last convolution, and of the vectors of descriptions, which are of no image.
@@ -353,7 +354,7 @@ class Schedule(Strict):
     )
     warmup: int = Field(4000, ge=0, description="updates")
     initial: float = Field(0.0, ge=0)
-    cooldown: int = Field(0, ge=0, description="last updates, in which the rate falls in a line to nothing")
+    cooldown: int = Field(0, ge=0, description="last updates, in which a factor falls from 1 to 0")
 
     @property
     def to_the_end(self) -> bool:
@@ -397,6 +398,15 @@ class Training(Strict):
             raise ValueError("epochs or updates must be given, otherwise training would never end")
         if self.monitor == "bleu" and not self.validation_bleu:
             raise ValueError("monitor: bleu needs validation_bleu: true")
+        return self
+
+    @model_validator(mode="after")
+    def _cools_down(self) -> Self:
+        cooldown = self.schedule.cooldown
+        if cooldown and self.patience is not None:
+            raise ValueError("patience would end the training before its rate has fallen; leave it or the cooldown out")
+        if self.updates is not None and cooldown > self.updates:
+            raise ValueError(f"schedule.cooldown must not exceed updates, got {cooldown} and {self.updates}")
         return self
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from pydantic import ValidationError
 
 from nmt.average import WHERE_IN_STATE
 from nmt.checkpoint import Checkpoints
@@ -176,11 +175,7 @@ class Run:
 def as_asked(training: Path, system: System, encoded: Path) -> bool:
     """Whether a training, by its ``training.json``, is the one that a system asks for, on the encoded text."""
     made, meta = read_json(training), read_json(encoded / "meta.json")
-    wanted = Experiment(model=system.model, training=system.training)
-    try:  # by what differs from the defaults, as Snakemake sees it: a key that came to be later changes nothing
-        same = Experiment.model_validate(made["config"]).essence() == wanted.essence()
-    except ValidationError:  # it was trained with keys or values that there are no more
-        return False
+    same = Experiment(model=system.model, training=system.training).is_that_of(made)
     return bool(same and made["data"] == meta["splits"] and made["subwords"] == meta["subwords"])
 
 

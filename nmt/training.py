@@ -16,7 +16,7 @@ from types import FrameType
 from typing import Any
 
 import torch
-from pydantic import Field
+from pydantic import Field, ValidationError
 from tqdm import tqdm
 
 from nmt import optim, runtime, word_vectors
@@ -43,6 +43,13 @@ class Experiment(Strict):
 
     model: Model = Transformer()
     training: Training = Field(description="the training loop")
+
+    def is_that_of(self, made: Mapping[str, Any]) -> bool:
+        """Whether a ``training.json`` is of this, by what differs from the defaults: later keys change nothing."""
+        try:
+            return Experiment.model_validate(made["config"]).essence() == self.essence()
+        except ValidationError:  # it was trained with keys or values that there are no more
+            return False
 
 
 def train(
@@ -91,7 +98,7 @@ def train(
                 claim_state(state, same, made_of["config"])
             trainer = Trainer(encoded, state, config, seed, chosen, images, processes, start)
             if processes.first:
-                if trainer.ended() and _told(run, made_of):
+                if trainer.ended() and _told(run, made_of, config):
                     return  # what is there stays, with the machine and the code that made it
                 _forget(run)
             stopped = trainer.run()
@@ -106,12 +113,13 @@ def _made_of(config: Experiment, seed: int, meta: dict[str, Any]) -> dict[str, A
     return {"config": dumped, "seed": seed, "data": meta["splits"], "subwords": meta["subwords"]}
 
 
-def _told(run: Path, made_of: dict[str, Any]) -> bool:
+def _told(run: Path, made_of: dict[str, Any], config: Experiment) -> bool:
     """Whether this very training has left what a training leaves."""
     if not all((run / name).is_file() for name in ("training.json", "log.jsonl")):
         return False
     there = read_json(run / "training.json")
-    return all(there.get(key) == value for key, value in made_of.items())
+    same = all(there.get(key) == value for key, value in made_of.items() if key != "config")
+    return same and config.is_that_of(there)
 
 
 def _forget(run: Path) -> None:
@@ -124,12 +132,15 @@ def _finish(run: Path, state: Path, facts: dict[str, Any]) -> None:
     """Write what a training leaves behind, the sign that it has ended last."""
     lines = list(read_lines(state / "log.jsonl"))
     write_text(run / "log.jsonl", "".join(f"{line}\n" for line in lines))
-    write_json(run / "training.json", facts | {"starts": _starts(map(json.loads, lines))})
+    write_json(run / "training.json", facts | {"starts": _starts(map(json.loads, lines), facts["updates"])})
 
 
-def _starts(log: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """From which update on what machine and which code trained; older records do not tell."""
-    starts = [record for record in log if record["event"] == "start"]
+def _starts(log: Iterable[dict[str, Any]], end: int) -> list[dict[str, Any]]:
+    """From which update on what machine and which code trained; older records do not tell.
+
+    Of starts at one update the last alone did, of those at the end none.
+    """
+    starts = {one["update"]: one for one in log if one["event"] == "start" and one["update"] < end}.values()
     told = [{key: start.get(key) for key in ("update", "hardware", "code_version")} for start in starts]
     return [next(same) for _, same in groupby(told, lambda start: (start["hardware"], start["code_version"]))]
 

@@ -112,6 +112,8 @@ def test_encoder_layer_equals_torch_layer(norm: str) -> None:
 )
 def test_steps_equal_teacher_forcing_and_padding_changes_nothing(options: dict[str, object]) -> None:
     model = make(**options).eval()
+    for bias_or_norm in (p for p in model.parameters() if p.dim() == 1):
+        torch.nn.init.normal_(bias_or_norm, std=0.5)  # that of no two layers the same
     source, target = padded([6, 3, 4]), padded([7, 7, 7])
     whole = torch.log_softmax(model.projection(model(source, target)).float(), -1)
     state = model.start(source)

@@ -16,11 +16,12 @@ import pytest
 import sacrebleu
 import torch
 from copytask import copy_lines
+from pydantic import ValidationError
 from safetensors.torch import load_file
 
 from nmt import optim
 from nmt.average import average, ensemble, select
-from nmt.config import Decoding, Schedule
+from nmt.config import Decoding, Schedule, Training
 from nmt.errors import ConfigError, DataError
 from nmt.export import export
 from nmt.files import read_json, write_json
@@ -498,6 +499,7 @@ def test_an_end_already_passed_is_refused(copy_corpus: Path, tmp_path: Path) -> 
 
 def test_what_a_finished_training_left_stays(copy_corpus: Path, tmp_path: Path) -> None:
     made = run_to_end(copy_corpus, tmp_path, experiment(updates=12))
+    del made["config"]["training"]["schedule"]["cooldown"]  # a key that came later
     write_json(tmp_path / "training.json", made | {"code_version": "of that day"})
     left = {name: (tmp_path / name).read_bytes() for name in ("training.json", "log.jsonl", "state/log.jsonl")}
     with pytest.raises(ConfigError, match="beyond the end now asked for"):
@@ -516,10 +518,12 @@ def test_a_training_tells_every_machine_and_code_it_had(copy_corpus: Path, tmp_p
     start, *rest = log.read_text().splitlines()
     older = json.dumps({key: value for key, value in json.loads(start).items() if key != "hardware"})
     for first, end, updates in ((start, 13, [0]), (older, 14, [0, 13])):
-        log.write_text("".join(f"{line}\n" for line in (first, *rest)))
+        log.write_text("".join(f"{line}\n" for line in (older, first, *rest)))  # of two at one update the last counts
         told = run_to_end(copy_corpus, tmp_path, experiment(updates=end))
         assert [one["update"] for one in told["starts"]] == updates
         assert told["starts"][-1] == {"update": updates[-1]} | {k: told[k] for k in ("hardware", "code_version")}
+    (tmp_path / "training.json").unlink()  # so it starts again, at the end
+    assert run_to_end(copy_corpus, tmp_path, experiment(updates=14))["starts"] == told["starts"]
 
 
 def test_two_processes_do_not_train_in_one_folder(copy_corpus: Path, tmp_path: Path) -> None:
@@ -567,6 +571,28 @@ def test_interrupted_says_where(copy_corpus: Path, tmp_path: Path) -> None:
 )
 def test_learning_rates(config: Schedule, update: int, expected: float) -> None:
     assert optim.learning_rate(update, config, 128, 1100) == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("schedule", [{"kind": "cosine"}, {"cooldown": 4}, {}])
+def test_rates_that_depend_on_the_end_cannot_go_on_to_another(
+    copy_corpus: Path, tmp_path: Path, schedule: dict[str, object]
+) -> None:
+    for updates in (6, 8):
+        run_to_end(copy_corpus, tmp_path, experiment(updates=updates, schedule=schedule))
+    assert len(list(tmp_path.glob("state-*"))) == bool(schedule)
+
+
+@pytest.mark.parametrize(
+    ("training", "message"),
+    [
+        ({"schedule": {"kind": "cosine", "cooldown": 5}}, "a cosine falls to nothing by itself"),
+        ({"schedule": {"cooldown": 5}, "patience": 3}, "patience would end the training before its rate has fallen"),
+        ({"schedule": {"cooldown": 21}}, "cooldown must not exceed updates, got 21 and 20"),
+    ],
+)
+def test_a_rate_that_could_not_fall_is_refused(training: dict[str, object], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        Training.model_validate({"updates": 20, **training})
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -55,13 +55,13 @@ class Attention(nn.Module):
     def _split(self, x: Tensor, parts: int) -> Tensor:
         return x.view(*x.shape[:2], parts, self.heads, -1).permute(2, 0, 3, 1, 4)  # (parts, B, H, T, D/H)
 
-    def forward(self, queries: Tensor, keys_values: KeysValues, mask: Tensor | None) -> Tensor:
+    def forward(self, queries: Tensor, keys_values: KeysValues, mask: Tensor) -> Tensor:
         """Attend from queries (B, H, T, D/H) over keys and values (B, H, S, D/H).
 
         Args:
             queries: (B, H, T, D/H).
             keys_values: keys and values.
-            mask: additive, 0 or -inf, broadcast to (B, H, T, S); None lets every query see every key.
+            mask: additive, 0 or -inf, broadcast to (B, H, T, S).
 
         Returns:
             (B, T, D).
@@ -74,10 +74,10 @@ class Attention(nn.Module):
             mixed = self.dropout(self.weights(queries, keys, mask)) @ values
         return self.output(mixed.transpose(1, 2).flatten(2))
 
-    def weights(self, queries: Tensor, keys: Tensor, mask: Tensor | None) -> Tensor:
+    def weights(self, queries: Tensor, keys: Tensor, mask: Tensor) -> Tensor:
         """Attention weights (B, H, T, S), each row summing to 1."""
         scores = (queries * (1 / math.sqrt(queries.shape[-1]))) @ keys.transpose(-2, -1)
-        return torch.softmax(scores if mask is None else scores + mask, -1)
+        return torch.softmax(scores + mask, -1)
 
 
 @contextmanager
@@ -85,7 +85,7 @@ def watch(attention: Attention) -> Iterator[list[Tensor]]:
     """The weights (B, H, T, S) of each call of a layer while this lasts; the layer itself stays as it is."""
     seen: list[Tensor] = []
 
-    def look(_: nn.Module, arguments: tuple[Tensor, KeysValues, Tensor | None], __: Tensor) -> None:
+    def look(_: nn.Module, arguments: tuple[Tensor, KeysValues, Tensor], __: Tensor) -> None:
         queries, (keys, _values), mask = arguments
         seen.append(attention.weights(queries, keys, mask))
 

@@ -29,7 +29,7 @@ class IncrementalLayer:
         self.inner, self.outer = _weights(feed_forward.inner), _weights(feed_forward.outer)
         self.activation = feed_forward.activation
         self.pre = layer.residuals[0].pre
-        self.norms = [_weights(residual.norm) for residual in layer.residuals]
+        self.norms = [(*_weights(residual.norm), residual.norm.eps) for residual in layer.residuals]
 
     def __call__(self, x: Tensor, past: Tensor | None, source: KeysValues, mask: Tensor) -> tuple[Tensor, Tensor]:
         """Run the layer.

@@ -204,7 +204,7 @@ class Transformer(TranslationModel):
 
     def reorder(self, state: State, rows: Tensor) -> State:
         """Make row i what row rows[i] was; every row stays within its sentence."""
-        # Which copies whole rows on the CPU, where an index picks each number.
+        # On the CPU `index_select` copies whole rows, where an index picks each number.
         past = [None if layer is None else layer.index_select(0, rows) for layer in state.past]
         return replace(state, past=past)
 

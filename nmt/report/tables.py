@@ -155,6 +155,7 @@ class _Gather:
         meteor = each[0]["tokenised"].get("meteor", {})
         if meteor.get("reduced"):  # another metric than the published one
             differences.pop("meteor", None)
+        starts = [start for one in made for start in one.get("starts") or [one]]  # older records tell the last alone
         precisions = zip(*(scores["tokenised"]["bleu"]["precisions"] for scores in each), strict=True)
         return head | {
             "system": row.system, "at": row.at, "decoding": row.decoding.model_dump(mode="json"),
@@ -167,8 +168,8 @@ class _Gather:
             "decoding_seconds": _mean(scores["decoding"].get("seconds") for scores in each),
             "valid_loss": _mean(one.get("valid_loss") for one in made),
             "valid_bleu": _mean(one.get("valid_bleu") for one in made),
-            "parameters": made[0].get("parameters"), "hardware": _distinct(one.get("hardware") for one in made),
-            "code_version": _distinct(one.get("code_version") for one in made),
+            "parameters": made[0].get("parameters"), "hardware": _distinct(start.get("hardware") for start in starts),
+            "code_version": _distinct(start.get("code_version") for start in starts),
             "provenance": [self.record(folder / "scores.json") for folder in self.folders(row).values()],
             "references_sha256": each[0]["references_sha256"],
             "synthetic": bool(read_json(self.layout.raw(self.holding(row)) / "corpus.json").get("synthetic")),
