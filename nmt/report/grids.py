@@ -270,7 +270,7 @@ def _made(row: Json, said: Sequence[str]) -> list[str]:
         number(row["parameters"], 0), duration(row["training_seconds"]), duration(row["decoding_seconds"]),
         number(row["valid_loss"], 3), number(row["valid_bleu"], 2),
         " / ".join(f"{value:.1f}" for value in row["precisions"]),
-        "; ".join(map(hardware, row["hardware"])), ", ".join(row["provenance"]),
+        "; ".join(dict.fromkeys(map(hardware, row["hardware"]))), ", ".join(row["provenance"]),
     ]  # fmt: skip
 
 
