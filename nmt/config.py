@@ -404,7 +404,10 @@ class Training(Strict):
     def _cools_down(self) -> Self:
         cooldown = self.schedule.cooldown
         if cooldown and self.patience is not None:
-            raise ValueError("patience would end the training before its rate has fallen; leave it or the cooldown out")
+            raise ValueError(
+                "patience would end the training before its rate has fallen; leave it or schedule.cooldown out, "
+                f"got {self.patience} and {cooldown}"
+            )
         if self.updates is not None and cooldown > self.updates:
             raise ValueError(f"schedule.cooldown must not exceed updates, got {cooldown} and {self.updates}")
         return self

@@ -15,7 +15,7 @@ def make(model: nn.Module, config: Optimizer) -> optim.Optimizer:
     )
 
 
-def learning_rate(update: int, config: Schedule, width: int, total: int | None) -> float:
+def learning_rate(update: int, config: Schedule, width: int, total: int) -> float:
     """Rate of an update, counted from 1: linear warm-up to the peak, the schedule's decay, linear cool-down to 0.
 
     Args:
@@ -28,12 +28,11 @@ def learning_rate(update: int, config: Schedule, width: int, total: int | None) 
     """
     rate = _decayed(update, config, width, total)
     if config.cooldown:
-        assert total is not None
         rate *= min(1.0, max(0, total - update) / config.cooldown)
     return rate
 
 
-def _decayed(update: int, config: Schedule, width: int, total: int | None) -> float:
+def _decayed(update: int, config: Schedule, width: int, total: int) -> float:
     warmup = max(config.warmup, 1)
     peak = config.peak or (width * warmup) ** -0.5
     if update < warmup:
@@ -41,6 +40,5 @@ def _decayed(update: int, config: Schedule, width: int, total: int | None) -> fl
     if config.kind == "inverse-sqrt":
         return peak * math.sqrt(warmup / update)
     if config.kind == "cosine":
-        assert total is not None
         return peak * 0.5 * (1 + math.cos(math.pi * min(1.0, (update - warmup) / max(1, total - warmup))))
     return peak
