@@ -368,6 +368,15 @@ class Schedule(Strict):
         return self
 
 
+class Consistency(Strict):
+    """Two passes over each sentence, with other dropout; how far their predictions diverge is punished (R-Drop)."""
+
+    weight: float = Field(
+        5.0, gt=0, description="of the divergences' mean, beside the passes' losses; Liang and others (2021): alpha"
+    )
+    last: Positive | None = Field(None, description="in so many last updates alone; in all when not given")
+
+
 class Training(Strict):
     """The training loop."""
 
@@ -378,6 +387,7 @@ class Training(Strict):
     optimizer: Optimizer = Optimizer()
     schedule: Schedule = Schedule()
     label_smoothing: Probability = 0.0
+    consistency: Consistency | None = None
     clip: float | None = Field(None, gt=0, description="largest norm of the gradient")
     checkpoint_every: Interval = "1 epochs"
     validate_every: Interval = "1 epochs"
@@ -401,16 +411,30 @@ class Training(Strict):
         return self
 
     @model_validator(mode="after")
-    def _cools_down(self) -> Self:
-        cooldown = self.schedule.cooldown
-        if cooldown and self.patience is not None:
-            raise ValueError(
-                "patience would end the training before its rate has fallen; leave it or schedule.cooldown out, "
-                f"got {self.patience} and {cooldown}"
-            )
-        if self.updates is not None and cooldown > self.updates:
-            raise ValueError(f"schedule.cooldown must not exceed updates, got {cooldown} and {self.updates}")
+    def _comes_to_its_end(self) -> Self:
+        for what, key, last in (
+            ("its rate has fallen", "schedule.cooldown", self.schedule.cooldown),
+            ("its last updates have come", "consistency.last", self.consistency and self.consistency.last),
+        ):
+            if last and self.patience is not None:
+                raise ValueError(
+                    f"patience would end the training before {what}; leave it or {key} out, "
+                    f"got {self.patience} and {last}"
+                )
+            if last and self.updates is not None and last > self.updates:
+                raise ValueError(f"{key} must not exceed updates, got {last} and {self.updates}")
         return self
+
+    @property
+    def to_the_end(self) -> bool:
+        """Whether rates or losses depend on where the training ends."""
+        return self.schedule.to_the_end or bool(self.consistency and self.consistency.last)
+
+    def consistency_of(self, update: int, total: int) -> float:
+        """Weight of the divergence in an update, counted from 1, of so many; 0 where each sentence passes once."""
+        if self.consistency is None or update <= total - (self.consistency.last or total):
+            return 0.0
+        return self.consistency.weight
 
 
 class Decoding(Strict):

@@ -205,6 +205,14 @@ class Batch:
         assert source is not None and target is not None
         return Batch(source, target, self.pieces, images)
 
+    def twice(self) -> "Batch":
+        """Each sentence twice, all of them before all of them again."""
+        source, target, images = (
+            part if part is None else torch.cat([part, part]) for part in (self.source, self.target, self.images)
+        )
+        assert source is not None and target is not None
+        return Batch(source, target, 2 * self.pieces, images)
+
 
 class Side:
     """One side of an encoded split, memory-mapped."""

@@ -167,10 +167,10 @@ def alone(run: Path, name: str) -> Iterator[None]:
 def identity(config: Experiment, made_of: dict[str, Any]) -> dict[str, Any]:
     """What two trainings must share for one to go on from the other's state: all but when to end.
 
-    With a cosine or a cool-down the end decides the learning rates, so it counts.
+    Where the end decides learning rates or losses, it counts.
     """
     essence = config.essence()
-    if not config.training.schedule.to_the_end:
+    if not config.training.to_the_end:
         for end in ENDS:
             essence["training"].pop(end, None)
     return made_of | {"config": essence}
@@ -338,7 +338,7 @@ class Trainer:
         if not self.processes.first:
             self._sums.zero_()  # the sums so far, which all know, are counted once
         for batch in step.batches:
-            self._accumulate_gradients(batch, step.pieces)
+            self._accumulate_gradients(batch, step.pieces, self.config.consistency_of(step.update, self.total))
         self.processes.add_gradients(self.model)
         self.processes.add(self._sums)
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip or math.inf)
@@ -368,14 +368,15 @@ class Trainer:
             "again"
         )
 
-    def _accumulate_gradients(self, batch: Batch, pieces: int) -> None:
+    def _accumulate_gradients(self, batch: Batch, pieces: int, consistency: float) -> None:
         """Add the gradients of a batch's loss, taken as a mean over the update's pieces."""
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.config.precision == "bf16"):
-            expected = batch.target[:, 1:]
-            real = expected != self.model.pad
-            hidden = self.model(batch.source, batch.target[:, :-1], batch.images)[real].float()
-            weight = self.model.projection.weight
-            loss, nll, correct = cross_entropy(hidden, weight, expected[real], self.config.label_smoothing)
+            shown = batch.twice() if consistency else batch
+            hidden = self.model(shown.source, shown.target[:, :-1], shown.images)
+            hidden = hidden[shown.target[:, 1:] != self.model.pad].float()
+            expected = batch.target[:, 1:][batch.target[:, 1:] != self.model.pad]
+            weight, smoothing = self.model.projection.weight, self.config.label_smoothing
+            loss, nll, correct = cross_entropy(hidden, weight, expected, smoothing, consistency)
         (loss / pieces).backward()  # type: ignore[no-untyped-call]
         self._sums += torch.stack([nll.double(), correct.double(), nll.new_tensor(batch.pieces).double()])
 

@@ -177,6 +177,28 @@ def test_chunked_cross_entropy_equals_torch(monkeypatch: pytest.MonkeyPatch, smo
         torch.testing.assert_close(a, b, rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("chunk", [1, 4 * 2**20])
+def test_consistency_is_the_papers_loss(monkeypatch: pytest.MonkeyPatch, chunk: int) -> None:
+    monkeypatch.setattr("nmt.models.loss.CHUNK_BYTES", chunk)
+    monkeypatch.setattr("nmt.models.loss.CHUNK_ROWS", 64)
+    torch.manual_seed(3)
+    passes = torch.randn(2, 70, 8, dtype=torch.float64, requires_grad=True)
+    weight = torch.randn(31, 8, dtype=torch.float64, requires_grad=True)
+    targets = torch.randint(31, (70,))
+    loss, nll, correct = cross_entropy(passes.flatten(0, 1), weight, targets, 0.1, 5.0)
+    p, q = torch.log_softmax(passes @ weight.t(), -1)
+    losses = [F.cross_entropy(s, targets, reduction="sum", label_smoothing=0.1) for s in (p, q)]
+    divergences = [F.kl_div(a, b, reduction="sum", log_target=True) for a, b in ((p, q), (q, p))]
+    expected = (sum(losses) + 5.0 * sum(divergences) / 2) / 2  # the paper's loss adds both passes up
+    assert loss.item() == pytest.approx(expected.item(), abs=1e-9)
+    assert nll.item() == pytest.approx(sum(F.nll_loss(s, targets, reduction="sum").item() for s in (p, q)) / 2)
+    assert float(correct) == sum(int((s.argmax(-1) == targets).sum()) for s in (p, q)) / 2
+    for ours, theirs in zip(
+        torch.autograd.grad(loss, [passes, weight]), torch.autograd.grad(expected, [passes, weight]), strict=True
+    ):
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-12)
+
+
 def test_dropout_drops_the_share_and_keeps_the_mean() -> None:
     torch.manual_seed(4)
     layer, x = Dropout(0.3), torch.ones(1000, 1001)

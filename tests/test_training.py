@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import sacrebleu
 import torch
+import torch.nn.functional as F
 from copytask import copy_lines
 from pydantic import ValidationError
 from safetensors.torch import load_file
@@ -573,13 +574,39 @@ def test_learning_rates(config: Schedule, update: int, expected: float) -> None:
     assert optim.learning_rate(update, config, 128, 1100) == pytest.approx(expected, abs=1e-12)
 
 
-@pytest.mark.parametrize("schedule", [{"kind": "cosine"}, {"cooldown": 4}, {}])
-def test_rates_that_depend_on_the_end_cannot_go_on_to_another(
-    copy_corpus: Path, tmp_path: Path, schedule: dict[str, object]
+@pytest.mark.parametrize(
+    "by_the_end",
+    [{"schedule": {"kind": "cosine"}}, {"schedule": {"cooldown": 4}}, {"consistency": {"last": 4}}, {}],
+)
+def test_what_depends_on_the_end_cannot_go_on_to_another(
+    copy_corpus: Path, tmp_path: Path, by_the_end: dict[str, object]
 ) -> None:
     for updates in (6, 8):
-        run_to_end(copy_corpus, tmp_path, experiment(updates=updates, schedule=schedule))
-    assert len(list(tmp_path.glob("state-*"))) == bool(schedule)
+        run_to_end(copy_corpus, tmp_path, experiment(updates=updates, **by_the_end))
+    assert len(list(tmp_path.glob("state-*"))) == bool(by_the_end)
+
+
+def test_consistency_begins_with_the_last_updates(copy_corpus: Path, tmp_path: Path) -> None:
+    plain = {"updates": 6, "checkpoint_every": "1 updates"}
+    for run, training in (("one", plain), ("two", plain | {"consistency": {"last": 2}})):
+        run_to_end(copy_corpus, tmp_path / run, experiment(**training))
+    assert_same_weights(tmp_path / "one", tmp_path / "two", 4)
+    with pytest.raises(AssertionError):
+        assert_same_weights(tmp_path / "one", tmp_path / "two", 5)
+
+
+def test_consistency_brings_predictions_of_two_passes_together(copy_corpus: Path, tmp_path: Path) -> None:
+    apart = []
+    for weight in (1e-9, 5.0):
+        (state := tmp_path / f"{weight}/state").mkdir(parents=True)
+        config = experiment(model={"dropout": 0.2}, updates=60, consistency={"weight": weight})
+        (trainer := Trainer(copy_corpus, state, config, 1, torch.device("cpu"))).run()
+        batch = trainer.data.batch(trainer.data.batches("64 sentences")[0])
+        with torch.inference_mode():
+            passes = (trainer.model(batch.source, batch.target[:, :-1]) for _ in range(2))
+            one, two = (trainer.model.projection(hidden).log_softmax(-1) for hidden in passes)
+        apart.append(float(F.kl_div(one, two, reduction="sum", log_target=True)))
+    assert apart[1] < apart[0] / 2
 
 
 @pytest.mark.parametrize(
@@ -588,9 +615,11 @@ def test_rates_that_depend_on_the_end_cannot_go_on_to_another(
         ({"schedule": {"kind": "cosine", "cooldown": 5}}, "a cosine falls to nothing by itself"),
         ({"schedule": {"cooldown": 5}, "patience": 3}, "patience would end the training before its rate has fallen"),
         ({"schedule": {"cooldown": 21}}, "cooldown must not exceed updates, got 21 and 20"),
+        ({"consistency": {"last": 5}, "patience": 3}, "patience would end the training before its last updates"),
+        ({"consistency": {"last": 21}}, "consistency.last must not exceed updates, got 21 and 20"),
     ],
 )
-def test_a_rate_that_could_not_fall_is_refused(training: dict[str, object], message: str) -> None:
+def test_an_end_that_could_not_come_is_refused(training: dict[str, object], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         Training.model_validate({"updates": 20, **training})
 

@@ -1,5 +1,6 @@
 """Cross-entropy of a linear output layer, in chunks of rows: the (positions x vocabulary) scores never exist whole."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -10,20 +11,28 @@ CHUNK_BYTES = 4 * 2**20  # of scores at a time: about what a core's cache holds
 CHUNK_ROWS = 512  # at least: with fewer, adding up the weight's gradient costs more than a cache that overflows
 
 
-def cross_entropy(hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float = 0.0) -> tuple[Tensor, ...]:
+def cross_entropy(
+    hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float = 0.0, consistency: float = 0.0
+) -> tuple[Tensor, ...]:
     """Label-smoothed cross-entropy of ``softmax(hidden @ weight.T)`` (Szegedy and others 2016, section 7).
 
+    With consistency it is the mean of two passes, and how far their predictions diverge is added (R-Drop, Liang and
+    others 2021, section 2): half of that paper's loss.
+
     Args:
-        hidden: (N, D), decoder outputs at the N positions that count.
+        hidden: (N, D), decoder outputs at the N positions that count; with consistency (2N, D), all of the first pass
+            before all of the second.
         weight: (V, D), output projection.
         targets: (N,), ids.
         smoothing: mass spread evenly over the vocabulary.
+        consistency: weight of the mean of both Kullback-Leibler divergences, beside the sum of the cross-entropies.
 
     Returns:
-        The smoothed loss to minimise, the plain negative log-likelihood in nats (both summed over N; only the first
-        carries gradients), and how many targets got the highest score.
+        The loss to minimise, the plain negative log-likelihood in nats (both summed over N; only the first carries
+        gradients), and how many targets got the highest score; the mean of both passes where there are two.
     """
-    loss, nll, correct = _LinearCrossEntropy.apply(hidden, weight, targets, smoothing)  # type: ignore[no-untyped-call]
+    sums = _LinearCrossEntropy.apply(hidden, weight, targets, smoothing, consistency)  # type: ignore[no-untyped-call]
+    loss, nll, correct = (each / (2 if consistency else 1) for each in sums)
     return loss, nll, correct
 
 
@@ -31,23 +40,25 @@ class _LinearCrossEntropy(torch.autograd.Function):
     """Forward computes the gradients too, while each chunk of scores is still in the cache."""
 
     @staticmethod
-    def forward(ctx: Any, hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float) -> tuple[Tensor, ...]:
+    def forward(
+        ctx: Any, hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float, consistency: float
+    ) -> tuple[Tensor, ...]:
         compute = hidden.dtype
         if torch.is_autocast_enabled(hidden.device.type):
             compute = torch.get_autocast_dtype(hidden.device.type)
         with torch.autocast(hidden.device.type, enabled=False):
             narrow = weight.to(compute)
-            sums = torch.zeros(3, dtype=torch.float64, device=hidden.device)
+            sums = torch.zeros(4, dtype=torch.float64, device=hidden.device)
             hidden_grad, weight_grad = torch.empty_like(hidden), torch.zeros_like(weight)
-            rows = max(CHUNK_ROWS, CHUNK_BYTES // (4 * weight.shape[0])) if hidden.device.type == "cpu" else 4096
-            for start in range(0, len(hidden), rows):
-                part = slice(start, start + rows)
-                sums += _chunk(hidden[part], narrow, targets[part], hidden_grad[part], weight_grad)
-            nll, uniform, correct = sums.unbind()  # uniform: the loss against the uniform distribution
+            passes = 2 if consistency else 1
+            outputs, slopes = (rows.view(passes, len(targets), hidden.shape[1]) for rows in (hidden, hidden_grad))
+            for part in _parts(len(targets), passes, len(weight), hidden.device.type):
+                sums += _chunk(outputs[:, part], narrow, targets[part], slopes[:, part], weight_grad, consistency)
+            nll, uniform, correct, divergence = sums.unbind()  # uniform: the loss against the uniform distribution
             if smoothing:
                 uniform -= hidden.double().sum(0) @ weight.double().mean(0)  # the scores' means, without the scores
-            loss = ((1 - smoothing) * nll + smoothing * uniform).to(weight.dtype)
-            _finish(hidden, weight, targets, smoothing, hidden_grad, weight_grad)
+            loss = ((1 - smoothing) * nll + smoothing * uniform + consistency * divergence).to(weight.dtype)
+            _finish(hidden, weight, targets.repeat(passes), smoothing, hidden_grad, weight_grad)
         ctx.save_for_backward(hidden_grad, weight_grad)
         nll, correct = nll.to(weight.dtype), correct.to(weight.dtype)
         ctx.mark_non_differentiable(nll, correct)
@@ -57,19 +68,60 @@ class _LinearCrossEntropy(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
         hidden_grad, weight_grad = ctx.saved_tensors
-        return hidden_grad * grad, weight_grad * grad, None, None
+        return hidden_grad * grad, weight_grad * grad, None, None, None
 
 
-def _chunk(hidden: Tensor, weight: Tensor, targets: Tensor, hidden_grad: Tensor, weight_grad: Tensor) -> Tensor:
-    """Add the softmax's part of some rows' gradients; gives sums of nll, log of the softmax's total, hits; float64."""
-    narrow = hidden.to(weight.dtype)
-    scores = narrow @ weight.t()  # (n, V)
-    top, gold = scores.amax(-1), scores.gather(1, targets[:, None])[:, 0]
+def _parts(positions: int, passes: int, vocabulary: int, device: str) -> Iterator[slice]:
+    rows = max(CHUNK_ROWS, CHUNK_BYTES // (4 * vocabulary)) if device == "cpu" else 4096
+    return (slice(start, start + rows // passes) for start in range(0, positions, rows // passes))
+
+
+def _chunk(
+    hidden: Tensor, weight: Tensor, targets: Tensor, hidden_grad: Tensor, weight_grad: Tensor, consistency: float
+) -> Tensor:
+    """Add what some positions' scores give to the gradients, all but their targets' part (`_finish`).
+
+    Args:
+        hidden: (P, n, D), by pass; `hidden_grad` alike.
+        weight: (V, D); `weight_grad` alike.
+        targets: (n,).
+        consistency: of two passes; 0 of one.
+
+    Returns:
+        Sums over all passes of nll, log of the softmax's total, and hits, and of the divergence; float64.
+    """
+    narrow = hidden.to(weight.dtype).flatten(0, 1)
+    scores = narrow @ weight.t()  # (P * n, V)
+    top, gold = scores.amax(-1), scores.gather(1, targets.repeat(len(hidden))[:, None])[:, 0]
     probabilities = torch.softmax(scores, -1)  # its exponential takes half the time of torch.exp
-    hidden_grad.copy_(probabilities @ weight)
-    weight_grad += probabilities.t() @ narrow
     log_total = top.double() - probabilities.amax(-1).double().log()  # the greatest is exp(top) / total
-    return torch.stack([(log_total - gold).sum(), log_total.sum(), (gold == top).double().sum()])
+    slope, divergence = probabilities, log_total.new_zeros(())
+    if consistency:
+        slope, divergence = _diverge(scores, log_total, probabilities, consistency)
+    hidden_grad.copy_((slope @ weight).view_as(hidden))
+    weight_grad += slope.t() @ narrow
+    return torch.stack([(log_total - gold).sum(), log_total.sum(), (gold == top).double().sum(), divergence])
+
+
+def _diverge(scores: Tensor, log_total: Tensor, probabilities: Tensor, weight: float) -> tuple[Tensor, Tensor]:
+    """Mean of both divergences of two passes' predictions p and q, in nats, and what it makes of the scores' gradients.
+
+    Args:
+        scores: (2n, V), the first pass's before the second's.
+        log_total: (2n,), log of each row's sum of exponentials.
+        probabilities: (2n, V), without consistency the gradients.
+        weight: of the divergence.
+
+    Returns:
+        The gradients (2n, V), and the sum over n of (KL(p||q) + KL(q||p)) / 2, float64.
+    """
+    (a, b), (p, q), (total_p, total_q) = scores.chunk(2), probabilities.chunk(2), log_total.chunk(2)
+    gap = a - b - (total_p - total_q).to(a.dtype)[:, None]  # log p - log q
+    p_to_q, q_to_p = (p * gap).sum(-1, keepdim=True), (q * gap).sum(-1, keepdim=True).neg()
+    half = weight / 2
+    slope_p = p * (1 + half * (1 - p_to_q) + half * gap) - half * q
+    slope_q = q * (1 + half * (1 - q_to_p) - half * gap) - half * p
+    return torch.cat([slope_p, slope_q]), (p_to_q + q_to_p).double().sum() / 2
 
 
 def _finish(
