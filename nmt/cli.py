@@ -849,12 +849,11 @@ def export(model: Path, out: Path, to: Any) -> None:
 @click.argument("out", type=PATH)
 def schemas(out: Path) -> None:
     """Write the JSON schemas of cluster.yaml, config.yaml and table files, for editors."""
-    from nmt.cluster import Cluster
-    from nmt.config import TableFile, Workflow
     from nmt.files import write_json
+    from nmt.schemas import schemas as of_files
 
-    for name, model in (("cluster", Cluster), ("config", Workflow), ("table", TableFile)):
-        write_json(out / f"{name}.schema.json", model.model_json_schema())
+    for name, schema in of_files().items():
+        write_json(out / f"{name}.schema.json", schema)
 
 
 @main.command()

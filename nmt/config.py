@@ -197,7 +197,9 @@ Tied = Annotated[
     Field(description="decoder: output projection = target embedding; all: the source embedding too"),
 ]
 Dropouts = Annotated[
-    Dropout, BeforeValidator(_one_number), Field(description="one number sets embedding and residual dropout")
+    Dropout,
+    BeforeValidator(_one_number, json_schema_input_type=Probability | Dropout),
+    Field(description="one number sets embedding and residual dropout"),
 ]
 
 
@@ -304,9 +306,9 @@ class Recurrent(Strict):
     )
     tied: Tied = "decoder"
     max_positions: Positive = Field(512, description="longest sentence, in pieces with BOS and EOS")
-    dropout: Annotated[RecurrentDropout, BeforeValidator(_one_for_all)] = Field(
-        RecurrentDropout(), description="one number sets all three"
-    )
+    dropout: Annotated[
+        RecurrentDropout, BeforeValidator(_one_for_all, json_schema_input_type=Probability | RecurrentDropout)
+    ] = Field(RecurrentDropout(), description="one number sets all three")
 
     @model_validator(mode="after")
     def _parts_fit(self) -> Self:

@@ -1,7 +1,9 @@
 """The rules: what runs for which target, what runs again after which change, and what wrong settings say."""
 
 import copy
+import functools
 import json
+import operator
 import re
 import shutil
 import sys
@@ -9,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from click.testing import CliRunner
+from jsonschema import Draft202012Validator
 from snakes import ROOT, Project, jobs
 
 from nmt.cli import main
@@ -63,6 +67,33 @@ def test_schemas_are_those_of_the_models(name: str, tmp_path: Path) -> None:
     assert CliRunner().invoke(main, ["schemas", str(tmp_path)]).exit_code == 0
     written, committed = (folder / f"{name}.schema.json" for folder in (tmp_path, ROOT / "workflow" / "schemas"))
     assert json.loads(written.read_text()) == json.loads(committed.read_text()), "run: make schemas"
+
+
+def faults(table: dict[str, Any]) -> list[str]:
+    """What an editor underlines."""
+    schema = json.loads((ROOT / "workflow" / "schemas" / "table.schema.json").read_text())
+    return ["/".join(map(str, fault.absolute_path)) for fault in Draft202012Validator(schema).iter_errors(table)]
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "workflow" / "tables").glob("*.yaml")), ids=lambda path: path.stem)
+def test_an_editor_finds_no_fault_in_any_table(path: Path) -> None:
+    assert faults(yaml.safe_load(path.read_text())) == []
+
+
+@pytest.mark.parametrize(
+    ("place", "wrong"),
+    [
+        ("defaults/training", {"updates": 2, "label_smoothign": 0.1}),
+        ("systems/small/model", {"kind": "recurrent", "heads": 2}),
+        ("systems/small/subwords/kind", "bqe"),
+    ],
+)
+def test_an_editor_finds_wrong_keys_of_systems(place: str, wrong: Any) -> None:
+    table = {"defaults": {"training": {}}, **copy.deepcopy(TABLE)}
+    table["systems"]["small"] |= {"model": {}, "subwords": {}}
+    *path, last = place.split("/")
+    functools.reduce(operator.getitem, path, table)[last] = wrong
+    assert faults(table) == [place]
 
 
 def test_every_table_can_be_asked_for_by_name(tmp_path: Path) -> None:
