@@ -28,8 +28,11 @@ from nmt.training import Experiment, Trainer
 Losses = list[float]
 
 
-def plain_loss(hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float = 0.0) -> tuple[Tensor, ...]:
-    """What `nmt.models.loss.cross_entropy` computes, by PyTorch's own function."""
+def plain_loss(
+    hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float = 0.0, consistency: float = 0.0
+) -> tuple[Tensor, ...]:
+    """What `nmt.models.loss.cross_entropy` computes of one pass, by PyTorch's own function."""
+    assert not consistency
     scores = hidden @ weight.t()
     loss = F.cross_entropy(scores, targets, label_smoothing=smoothing, reduction="sum")
     nll = F.cross_entropy(scores.detach(), targets, reduction="sum")

@@ -444,8 +444,8 @@ def nan(shop: Workshop) -> Tried:
     code = (
         "import sys\nfrom nmt.cli import main\nfrom nmt.training import Trainer\n"
         "whole = Trainer._accumulate_gradients\n"
-        "def spoiled(self, batch, pieces):\n"
-        "    whole(self, batch, pieces)\n"
+        "def spoiled(self, *given):\n"
+        "    whole(self, *given)\n"
         "    if self.progress.update == 150:\n"
         "        next(self.model.parameters()).grad[:] = float('nan')\n"
         "Trainer._accumulate_gradients = spoiled\nmain(sys.argv[1:])\n"

@@ -54,8 +54,8 @@ Seeds = Annotated[list[Seed], Field(min_length=1), Different]
 Names = Annotated[list[Name], Field(min_length=1), Different]
 
 
-#: The keys of a training that end it: unless its rates depend on them they are no part of what it is, so it can go on
-#: when they change.
+#: The keys of a training that end it: unless rates or losses depend on them they are no part of what it is, so it can
+#: go on when they change.
 ENDS = ("epochs", "updates", "patience")
 Backbone = Network | Literal["descriptions"]
 #: Channels of an image network's last convolution, and of the vectors of descriptions, which are of no image.
@@ -439,6 +439,24 @@ class Training(Strict):
         return self.consistency.weight
 
 
+def check_passes(model: Transformer | Recurrent | Multimodal, training: Training) -> None:
+    """Raise ValueError where the passes of `Consistency` would differ by other things than dropout, or by nothing."""
+    if training.consistency is None:
+        return
+    if not any(model.dropout.model_dump().values()):
+        raise ValueError("training.consistency needs dropout: without it, both passes are alike")
+    if isinstance(model, Recurrent) and model.teacher_forcing < 1:
+        raise ValueError(
+            f"training.consistency needs model.teacher_forcing: 1, got {model.teacher_forcing}: its passes would feed "
+            "different words"
+        )
+    if isinstance(model, Multimodal) and model.image_dropout:
+        raise ValueError(
+            f"training.consistency needs model.image_dropout: 0, got {model.image_dropout}: it would teach that the "
+            "picture makes no difference"
+        )
+
+
 class Decoding(Strict):
     """Search: beam 1 is greedy."""
 
@@ -547,6 +565,11 @@ class System(Strict):
     def _tying_needs_joint(self) -> Self:
         if self.model.tied == "all" and not self.subwords.joint:
             raise ValueError("model.tied: all needs subwords.joint: true")
+        return self
+
+    @model_validator(mode="after")
+    def _passes_differ_by_dropout(self) -> Self:
+        check_passes(self.model, self.training)
         return self
 
     @model_validator(mode="after")

@@ -95,7 +95,7 @@ class Run:
         return as_asked(self.folder / "training.json", self.system, self.encoded)
 
     def cost(self) -> float:
-        """Floating-point operations that its training still takes at most: 6 a parameter and target piece."""
+        """Floating-point operations that its training still takes at most: 6 a parameter, target piece and pass."""
         if self.trained():
             return 0.0
         meta = read_json(self.encoded / "meta.json")
@@ -104,7 +104,7 @@ class Run:
             model = build(self.system.model, sizes[0], sizes[1], meta["ids"]["pad"])
         train = meta["splits"]["train"]
         ended = train | {"target_pieces": train["target_pieces"] + train["sentences"]}  # EOS too, as progress counts
-        left = max(0.0, pieces(self.system, ended) - self._done())
+        left = passed(self.system, ended, self._done())
         return 6 * left * sum(parameter.numel() for parameter in model.parameters())
 
     def _done(self) -> int:
@@ -186,11 +186,25 @@ def pieces(system: System, train: dict[str, Any]) -> float:
         system: what ends it, ``epochs`` or ``updates``, and its batches.
         train: ``sentences`` and ``target_pieces`` of an epoch.
     """
-    training, (number, unit) = system.training, amount(system.training.batch)
-    each = number if unit == "tokens" else number * train["target_pieces"] / train["sentences"]
+    training = system.training
     limits = [training.epochs and training.epochs * train["target_pieces"]]
-    limits += [training.updates and training.updates * training.accumulate * each]
+    limits += [training.updates and training.updates * _an_update(system, train)]
     return min(float(limit) for limit in limits if limit is not None)
+
+
+def passed(system: System, train: dict[str, Any], done: int) -> float:
+    """Target pieces that a training still passes after so many, those twice that `Consistency` passes twice."""
+    left, consistency = max(0.0, pieces(system, train) - done), system.training.consistency
+    if consistency is None:
+        return left
+    return left + (min(left, consistency.last * _an_update(system, train)) if consistency.last else left)
+
+
+def _an_update(system: System, train: dict[str, Any]) -> float:
+    """Target pieces of an update."""
+    number, unit = amount(system.training.batch)
+    each = number if unit == "tokens" else number * train["target_pieces"] / train["sentences"]
+    return system.training.accumulate * each
 
 
 def older(made: Path, source: Path) -> bool:

@@ -13,15 +13,15 @@ from functools import partial
 from itertools import groupby
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, Self
 
 import torch
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 from tqdm import tqdm
 
 from nmt import optim, runtime, word_vectors
 from nmt.checkpoint import Checkpoints, Progress, spread
-from nmt.config import ENDS, Model, Multimodal, Strict, Training, Transformer, amount, digest
+from nmt.config import ENDS, Model, Multimodal, Strict, Training, Transformer, amount, check_passes, digest
 from nmt.data import Batch, Parallel
 from nmt.distributed import ALONE, Processes, joined
 from nmt.errors import ConfigError, DataError
@@ -43,6 +43,11 @@ class Experiment(Strict):
 
     model: Model = Transformer()
     training: Training = Field(description="the training loop")
+
+    @model_validator(mode="after")
+    def _passes_differ_by_dropout(self) -> Self:
+        check_passes(self.model, self.training)
+        return self
 
     def is_that_of(self, made: Mapping[str, Any]) -> bool:
         """Whether a ``training.json`` is of this, by what differs from the defaults: later keys change nothing."""
@@ -369,7 +374,7 @@ class Trainer:
         )
 
     def _accumulate_gradients(self, batch: Batch, pieces: int, consistency: float) -> None:
-        """Add the gradients of a batch's loss, taken as a mean over the update's pieces."""
+        """Add the gradients of a batch's loss, a mean over the update's pieces; with consistency of two passes."""
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.config.precision == "bf16"):
             shown = batch.twice() if consistency else batch
             hidden = self.model(shown.source, shown.target[:, :-1], shown.images)

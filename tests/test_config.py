@@ -8,6 +8,7 @@ from pydantic import ValidationError
 
 from nmt.config import (
     Cleaning,
+    Consistency,
     Decoding,
     Images,
     Multimodal,
@@ -255,10 +256,11 @@ def test_defaults_are_part_of_what_paths_and_states_leave_out() -> None:
     defaults = {
         "Cleaning": "4eb3d697", "Subwords": "4a2b2669", "Transformer": "41a85bb7",
         "Recurrent": "a41f0665", "Training": "ba970312", "Multimodal": "ff46beb9", "Decoding": "a512714b",
+        "Consistency": "bfaff4a9",
     }  # fmt: skip
     models = [
         Cleaning(), Subwords(), Transformer(), Recurrent(kind="recurrent"), Training(epochs=1), Decoding(),
-        Multimodal(kind="multimodal"),
+        Multimodal(kind="multimodal"), Consistency(),
     ]  # fmt: skip
     assert {type(m).__name__: digest(m.model_dump(mode="json")) for m in models} == defaults
     assert Cleaning().slug("clean") == Cleaning(lowercase=True).slug("clean") != Cleaning(lowercase=False).slug("clean")

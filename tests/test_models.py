@@ -199,6 +199,20 @@ def test_consistency_is_the_papers_loss(monkeypatch: pytest.MonkeyPatch, chunk: 
         torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-12)
 
 
+def test_consistency_in_bfloat16_has_the_same_gradients() -> None:
+    """But for rounding, where predictions are certain and the passes' differences small beside them."""
+    torch.manual_seed(3)
+    weight, targets = torch.randn(500, 64), torch.randint(500, (60,))
+    hidden = (weight[targets].repeat(2, 1) + 0.3 * torch.randn(120, 64)) / 5
+    found = []
+    for dtype, narrow in ((torch.float32, True), (torch.float64, False)):
+        leaf = weight.to(dtype).requires_grad_()
+        with torch.autocast("cpu", torch.bfloat16, enabled=narrow):
+            loss, *_ = cross_entropy(hidden.to(dtype), leaf, targets, 0.0, 5.0)
+        found.append(*torch.autograd.grad(loss, leaf))
+    assert float((found[0] - found[1]).norm() / found[1].norm()) < 0.08
+
+
 def test_dropout_drops_the_share_and_keeps_the_mean() -> None:
     torch.manual_seed(4)
     layer, x = Dropout(0.3), torch.ones(1000, 1001)

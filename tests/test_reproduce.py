@@ -18,7 +18,7 @@ from snakes import Project, jobs
 
 from nmt.config import System
 from nmt.plan import Plan
-from nmt.runs import Run, pieces
+from nmt.runs import Run, passed, pieces
 from nmt.training import alone
 
 SYSTEM: dict[str, Any] = {
@@ -221,3 +221,13 @@ def test_what_is_cheaper_to_finish_comes_first(project: Project, monkeypatch: py
 def test_pieces_of_a_training(training: dict[str, Any], expected: float) -> None:
     system = System.model_validate(yaml.safe_load("{corpus: scenes, languages: en-de}") | {"training": training})
     assert pieces(system, {"sentences": 100, "target_pieces": 1200}) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("consistency", "done", "expected"),
+    [(None, 100, 400), ({}, 100, 800), ({"last": 3}, 100, 400 + 300), ({"last": 3}, 300, 400), ({"last": 3}, 600, 0)],
+)
+def test_pieces_of_two_passes_count_twice(consistency: dict[str, int] | None, done: int, expected: float) -> None:
+    training = {"updates": 5, "batch": "50 tokens", "accumulate": 2, "consistency": consistency}
+    system = System.model_validate({"corpus": "scenes", "languages": "en-de", "training": training})
+    assert passed(system, {"sentences": 100, "target_pieces": 1200}, done) == expected

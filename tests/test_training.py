@@ -260,8 +260,8 @@ def spoiled(monkeypatch: pytest.MonkeyPatch, updates: set[int]) -> None:
     """Some updates' gradients are no numbers."""
     whole = Trainer._accumulate_gradients
 
-    def accumulate(self: Trainer, batch: Any, pieces: int) -> None:
-        whole(self, batch, pieces)
+    def accumulate(self: Trainer, *given: Any) -> None:
+        whole(self, *given)
         if self.progress.update + 1 in updates:
             self._sums[0] = float("nan")
             next(iter(self.model.parameters())).grad[:] = float("nan")  # type: ignore[index]
@@ -622,6 +622,20 @@ def test_consistency_brings_predictions_of_two_passes_together(copy_corpus: Path
 def test_an_end_that_could_not_come_is_refused(training: dict[str, object], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         Training.model_validate({"updates": 20, **training})
+
+
+@pytest.mark.parametrize(
+    ("kind", "model", "message"),
+    [
+        ("transformer", {"dropout": 0.0}, "consistency needs dropout"),
+        ("local attention", {}, "needs model.teacher_forcing: 1, got 0.75"),
+        ("transformer", {"kind": "multimodal", "image_dropout": 0.1}, "needs model.image_dropout: 0, got 0.1"),
+    ],
+)
+def test_passes_that_would_not_differ_by_dropout_are_refused(kind: str, model: dict[str, Any], message: str) -> None:
+    experiment(model, kind)
+    with pytest.raises(ValidationError, match=message):
+        experiment(model, kind, consistency={})
 
 
 @pytest.mark.parametrize("seed", range(4))

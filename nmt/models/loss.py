@@ -72,6 +72,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
 
 
 def _parts(positions: int, passes: int, vocabulary: int, device: str) -> Iterator[slice]:
+    """Positions whose scores, of all passes, are one chunk."""
     rows = max(CHUNK_ROWS, CHUNK_BYTES // (4 * vocabulary)) if device == "cpu" else 4096
     return (slice(start, start + rows // passes) for start in range(0, positions, rows // passes))
 
@@ -103,14 +104,14 @@ def _chunk(
     return torch.stack([(log_total - gold).sum(), log_total.sum(), (gold == top).double().sum(), divergence])
 
 
-def _diverge(scores: Tensor, log_total: Tensor, probabilities: Tensor, weight: float) -> tuple[Tensor, Tensor]:
+def _diverge(scores: Tensor, log_total: Tensor, probabilities: Tensor, consistency: float) -> tuple[Tensor, Tensor]:
     """Mean of both divergences of two passes' predictions p and q, in nats, and what it makes of the scores' gradients.
 
     Args:
         scores: (2n, V), the first pass's before the second's.
         log_total: (2n,), log of each row's sum of exponentials.
         probabilities: (2n, V), without consistency the gradients.
-        weight: of the divergence.
+        consistency: weight of the divergence.
 
     Returns:
         The gradients (2n, V), and the sum over n of (KL(p||q) + KL(q||p)) / 2, float64.
@@ -118,9 +119,9 @@ def _diverge(scores: Tensor, log_total: Tensor, probabilities: Tensor, weight: f
     (a, b), (p, q), (total_p, total_q) = scores.chunk(2), probabilities.chunk(2), log_total.chunk(2)
     gap = a - b - (total_p - total_q).to(a.dtype)[:, None]  # log p - log q
     p_to_q, q_to_p = (p * gap).sum(-1, keepdim=True), (q * gap).sum(-1, keepdim=True).neg()
-    half = weight / 2
-    slope_p = p * (1 + half * (1 - p_to_q) + half * gap) - half * q
-    slope_q = q * (1 + half * (1 - q_to_p) - half * gap) - half * p
+    apart = p - q  # before it is multiplied: in bfloat16 the difference of multiples would be rounding
+    slope_p = p + consistency / 2 * (p * (gap - p_to_q) + apart)
+    slope_q = q - consistency / 2 * (q * (gap + q_to_p) + apart)
     return torch.cat([slope_p, slope_q]), (p_to_q + q_to_p).double().sum() / 2
 
 
