@@ -1,8 +1,9 @@
 """Greedy and beam search over one decoder interface, for one model or an ensemble of them."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -128,8 +129,19 @@ def top(log_probs: Tensor, scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
     return values, columns.gather(1, places)
 
 
+class _Candidate(NamedTuple):
+    """A prefix, extended by a piece."""
+
+    score: float  # log-probability
+    row: int  # of the prefix
+    piece: int
+
+
 class _Beams:
-    """The state of a search over B live sentences, k rows each; R = B * k."""
+    """The state of a search over B live sentences, k rows each; R = B * k.
+
+    Candidates are judged in Python: on so few numbers an operation of tensors costs more.
+    """
 
     def __init__(
         self, decoder: Decoder, source: Tensor, config: Decoding, ids: SpecialIds, images: Tensor | None
@@ -139,92 +151,101 @@ class _Beams:
         sentences, self.device = source.shape[0], source.device
         lengths = (source != ids.pad).sum(1) - 2  # without BOS and EOS
         limits = lengths * config.length_factor + config.length_extra
-        self.limits = limits.clamp(max=decoder.longest - 2).long()  # pieces of output, EOS apart
-        self.least = int(self.limits.min()) if sentences else 0
+        self.limits: list[int] = limits.clamp(max=decoder.longest - 2).long().tolist()  # pieces of output, EOS apart
         self.never = torch.tensor([ids.pad, ids.bos], device=source.device)
         self.live = list(range(sentences))  # which sentence each live one is
         self.random = torch.Generator(self.device).manual_seed(int(source.sum()))  # of sampling
+        self.prefixes: list[list[int]] = [[] for _ in range(sentences)]  # of the rows, without BOS
+        self.last = torch.full((sentences,), ids.bos, device=self.device)  # (R,)
         self.scores = torch.zeros(sentences, 1, device=self.device)  # (B, k) log-probabilities of the prefixes
-        self.prefixes = torch.full((sentences, 1), ids.bos, device=self.device)  # (R, t), BOS first
         self.finished: list[list[Hypothesis]] = [[] for _ in range(sentences)]
 
     def run(self) -> list[list[Hypothesis]]:
         """Extend until every sentence is done."""
-        while len(self.live):
+        while self.live:
             self._extend()
         best = [sorted(found, key=lambda h: -h.score) for found in self.finished]
         return [found[: self.config.nbest] for found in best]
 
     def _extend(self) -> None:
         """One more piece for every live row."""
-        log_probs, self.state = self.decoder.step(self.state, self.prefixes[:, -1])
-        length, width = self.prefixes.shape[1], self.scores.shape[1]  # of the candidates: EOS counts, BOS does not
+        log_probs, self.state = self.decoder.step(self.state, self.last)
+        length = len(self.prefixes[0]) + 1  # of the candidates: EOS counts, BOS does not
         log_probs.index_fill_(1, self.never, -torch.inf)
-        if length > self.least:
-            self._force_end(log_probs, length, width)
-        values, pieces, rows = self._candidates(log_probs)  # each (B, 2k)
-        ends = pieces == self.ids.eos
-        self._collect(values, rows, ends, length)
-        # Of 2k candidates at most k end (one a row), so k others remain to go on.
-        going = values.masked_fill(ends, -torch.inf).topk(min(self.config.beam, values.shape[1]))
-        chosen = rows.gather(1, going.indices)
-        on = self._not_done(going.values, length)
-        self._advance(on, going.values, chosen, pieces.gather(1, going.indices))
+        if length > min(self.limits):
+            self._force_end(log_probs, length)
+        values, columns = self._best(log_probs)
+        going: dict[int, list[_Candidate]] = {}
+        for sentence, best in enumerate(zip(values.tolist(), columns.tolist(), strict=True)):
+            unfinished = self._collect(sentence, *best, log_probs.shape[1], length)
+            if unfinished and self._may_win(sentence, unfinished[0], length):
+                going[sentence] = unfinished
+        self._advance(going, values.dtype)
 
-    def _force_end(self, log_probs: Tensor, length: int, width: int) -> None:
+    def _force_end(self, log_probs: Tensor, length: int) -> None:
         """Leave only EOS to the rows whose prefix is as long as its sentence allows."""
-        full = (self.limits < length).repeat_interleave(width)
+        full = torch.tensor([limit < length for limit in self.limits], device=self.device)
+        full = full.repeat_interleave(self.scores.shape[1])
         end = log_probs[full, self.ids.eos]
         log_probs[full] = -torch.inf
         log_probs[full, self.ids.eos] = end
 
-    def _candidates(self, log_probs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The 2k best extensions of each sentence: scores, pieces, rows extended; each (B, 2k), best first.
+    def _best(self, log_probs: Tensor) -> tuple[Tensor, Tensor]:
+        """The 2k best extensions of each sentence, as `top` gives them; with sampling one, drawn.
 
-        With sampling one extension of each, drawn: (B, 1).
+        With one row its best alone: once that ends, nothing that goes on can win.
         """
         if self.config.sampling:
-            drawn = torch.multinomial(
-                torch.softmax(log_probs, -1), 1, generator=self.random
-            )  # (R, 1), one row a sentence
-            rows = torch.arange(len(drawn), device=self.device)[:, None]
-            return self.scores + log_probs.gather(1, drawn), drawn, rows
-        sentences, width = self.scores.shape
-        vocabulary = log_probs.shape[1]
-        values, columns = top(log_probs, self.scores, min(2 * self.config.beam, width * vocabulary))
-        first_rows = torch.arange(sentences, device=self.device)[:, None] * width
-        return values, columns % vocabulary, first_rows + columns // vocabulary
+            drawn = torch.multinomial(torch.softmax(log_probs, -1), 1, generator=self.random)  # (R, 1), R = B
+            return self.scores + log_probs.gather(1, drawn), drawn
+        if self.config.beam == 1:
+            values, pieces = log_probs.max(1, keepdim=True)
+            return self.scores + values, pieces
+        return top(log_probs, self.scores, min(2 * self.config.beam, self.scores.shape[1] * log_probs.shape[1]))
 
-    def _collect(self, values: Tensor, rows: Tensor, ends: Tensor, length: int) -> None:
-        """Keep the candidates that end within the first k."""
-        within = (ends & (values > -torch.inf))[:, : self.config.beam]
-        for sentence, column in within.nonzero().tolist():
-            log_probability = float(values[sentence, column])
-            score = log_probability / length**self.config.length_penalty
-            prefix = self.prefixes[rows[sentence, column], 1:].tolist()
-            self.finished[self.live[sentence]].append(Hypothesis(prefix, score, log_probability))
+    def _collect(
+        self, sentence: int, scores: list[float], columns: list[int], vocabulary: int, length: int
+    ) -> list[_Candidate]:
+        """Of a live sentence's candidates, best first, keep those that end within the first k; gives the k that do not.
 
-    def _not_done(self, going: Tensor, length: int) -> list[int]:
-        """Indices of the live sentences that go on. ``going`` (B, k) scores their prefixes, best first."""
-        beam, penalty, on = self.config.beam, self.config.length_penalty, []
-        for sentence, (original, prefix) in enumerate(zip(self.live, going[:, 0].tolist(), strict=True)):
-            found = sorted((h.score for h in self.finished[original]), reverse=True)
-            hopeless = len(found) >= beam and prefix / length**penalty <= found[self.config.nbest - 1]
-            if prefix > -torch.inf and not hopeless:
-                on.append(sentence)
-        return on
+        Of 2k candidates at most k end (one a row), so k others remain to go on.
+        """
+        width, beam, unfinished = self.scores.shape[1], self.config.beam, []
+        for rank, (score, column) in enumerate(zip(scores, columns, strict=True)):
+            row, piece = divmod(column, vocabulary)
+            candidate = _Candidate(score, sentence * width + row, piece)
+            if piece != self.ids.eos:
+                unfinished.append(candidate)
+            elif rank < beam and score > -math.inf:
+                self._finish(sentence, candidate, length)
+            if len(unfinished) == beam:
+                break
+        return unfinished
 
-    def _advance(self, on: list[int], scores: Tensor, rows: Tensor, pieces: Tensor) -> None:
-        """Make the chosen candidates of the sentences that go on the new prefixes."""
+    def _finish(self, sentence: int, ended: _Candidate, length: int) -> None:
+        score = ended.score / length**self.config.length_penalty
+        self.finished[self.live[sentence]].append(Hypothesis(self.prefixes[ended.row], score, ended.score))
+
+    def _may_win(self, sentence: int, best: _Candidate, length: int) -> bool:
+        """Whether a live sentence goes on, whose best unfinished prefix this is."""
+        finished = self.finished[self.live[sentence]]
+        if len(finished) < self.config.beam:
+            return best.score > -math.inf
+        beaten = sorted((h.score for h in finished), reverse=True)[self.config.nbest - 1]
+        return bool(best.score / length**self.config.length_penalty > beaten)
+
+    def _advance(self, going: dict[int, list[_Candidate]], dtype: torch.dtype) -> None:
+        """Make the candidates of the live sentences that go on the new prefixes."""
+        on, chosen = list(going), [candidate for candidates in going.values() for candidate in candidates]
         if len(on) < len(self.live):
-            self.live = [self.live[i] for i in on]
+            self.live, self.limits = ([each[i] for i in on] for each in (self.live, self.limits))
             if not on:
                 return
-            kept = torch.tensor(on, device=self.device)
-            self.state = self.decoder.keep(self.state, kept)
-            scores, rows, pieces, self.limits = (part[kept] for part in (scores, rows, pieces, self.limits))
-        flat = rows.flatten()
-        if not torch.equal(flat, torch.arange(len(self.prefixes), device=self.device)):
-            self.state = self.decoder.reorder(self.state, flat)
-        self.prefixes = torch.cat([self.prefixes[flat], pieces.flatten()[:, None]], 1)
-        self.scores = scores
+            self.state = self.decoder.keep(self.state, torch.tensor(on, device=self.device))
+        rows = [candidate.row for candidate in chosen]
+        if rows != list(range(len(self.prefixes))):
+            self.state = self.decoder.reorder(self.state, torch.tensor(rows, device=self.device))
+        self.prefixes = [[*self.prefixes[candidate.row], candidate.piece] for candidate in chosen]
+        self.last = torch.tensor([candidate.piece for candidate in chosen], device=self.device)
+        scores = torch.tensor([candidate.score for candidate in chosen], dtype=dtype, device=self.device)
+        self.scores = scores.view(len(on), -1)
