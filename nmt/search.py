@@ -3,7 +3,8 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from itertools import chain
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -129,12 +130,8 @@ def top(log_probs: Tensor, scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
     return values, columns.gather(1, places)
 
 
-class _Candidate(NamedTuple):
-    """A prefix, extended by a piece."""
-
-    score: float  # log-probability
-    row: int  # of the prefix
-    piece: int
+Candidate = tuple[float, int, int]
+"""A prefix extended by a piece: its log-probability, the prefix's row, the piece."""
 
 
 class _Beams:
@@ -175,10 +172,10 @@ class _Beams:
         if length > min(self.limits):
             self._force_end(log_probs, length)
         values, columns = self._best(log_probs)
-        going: dict[int, list[_Candidate]] = {}
+        going: dict[int, list[Candidate]] = {}
         for sentence, best in enumerate(zip(values.tolist(), columns.tolist(), strict=True)):
             unfinished = self._collect(sentence, *best, log_probs.shape[1], length)
-            if unfinished and self._may_win(sentence, unfinished[0], length):
+            if unfinished and self._may_win(sentence, unfinished[0][0], length):
                 going[sentence] = unfinished
         self._advance(going, values.dtype)
 
@@ -205,47 +202,45 @@ class _Beams:
 
     def _collect(
         self, sentence: int, scores: list[float], columns: list[int], vocabulary: int, length: int
-    ) -> list[_Candidate]:
+    ) -> list[Candidate]:
         """Of a live sentence's candidates, best first, keep those that end within the first k; gives the k that do not.
 
         Of 2k candidates at most k end (one a row), so k others remain to go on.
         """
-        width, beam, unfinished = self.scores.shape[1], self.config.beam, []
+        first_row, beam, unfinished = sentence * self.scores.shape[1], self.config.beam, []
         for rank, (score, column) in enumerate(zip(scores, columns, strict=True)):
             row, piece = divmod(column, vocabulary)
-            candidate = _Candidate(score, sentence * width + row, piece)
             if piece != self.ids.eos:
-                unfinished.append(candidate)
+                unfinished.append((score, first_row + row, piece))
             elif rank < beam and score > -math.inf:
-                self._finish(sentence, candidate, length)
+                self._finish(sentence, score, first_row + row, length)
             if len(unfinished) == beam:
                 break
         return unfinished
 
-    def _finish(self, sentence: int, ended: _Candidate, length: int) -> None:
-        score = ended.score / length**self.config.length_penalty
-        self.finished[self.live[sentence]].append(Hypothesis(self.prefixes[ended.row], score, ended.score))
+    def _finish(self, sentence: int, log_probability: float, row: int, length: int) -> None:
+        score = log_probability / length**self.config.length_penalty
+        self.finished[self.live[sentence]].append(Hypothesis(self.prefixes[row], score, log_probability))
 
-    def _may_win(self, sentence: int, best: _Candidate, length: int) -> bool:
-        """Whether a live sentence goes on, whose best unfinished prefix this is."""
+    def _may_win(self, sentence: int, log_probability: float, length: int) -> bool:
+        """Whether a live sentence goes on, whose best unfinished prefix has this probability."""
         finished = self.finished[self.live[sentence]]
         if len(finished) < self.config.beam:
-            return best.score > -math.inf
+            return log_probability > -math.inf
         beaten = sorted((h.score for h in finished), reverse=True)[self.config.nbest - 1]
-        return bool(best.score / length**self.config.length_penalty > beaten)
+        return bool(log_probability / length**self.config.length_penalty > beaten)
 
-    def _advance(self, going: dict[int, list[_Candidate]], dtype: torch.dtype) -> None:
+    def _advance(self, going: dict[int, list[Candidate]], dtype: torch.dtype) -> None:
         """Make the candidates of the live sentences that go on the new prefixes."""
-        on, chosen = list(going), [candidate for candidates in going.values() for candidate in candidates]
+        on = list(going)
         if len(on) < len(self.live):
             self.live, self.limits = ([each[i] for i in on] for each in (self.live, self.limits))
             if not on:
                 return
             self.state = self.decoder.keep(self.state, torch.tensor(on, device=self.device))
-        rows = [candidate.row for candidate in chosen]
-        if rows != list(range(len(self.prefixes))):
+        scores, rows, pieces = zip(*chain.from_iterable(going.values()), strict=True)
+        if rows != tuple(range(len(self.prefixes))):
             self.state = self.decoder.reorder(self.state, torch.tensor(rows, device=self.device))
-        self.prefixes = [[*self.prefixes[candidate.row], candidate.piece] for candidate in chosen]
-        self.last = torch.tensor([candidate.piece for candidate in chosen], device=self.device)
-        scores = torch.tensor([candidate.score for candidate in chosen], dtype=dtype, device=self.device)
-        self.scores = scores.view(len(on), -1)
+        self.prefixes = [[*self.prefixes[row], piece] for row, piece in zip(rows, pieces, strict=True)]
+        self.last = torch.tensor(pieces, device=self.device)
+        self.scores = torch.tensor(scores, dtype=dtype, device=self.device).view(len(on), -1)
