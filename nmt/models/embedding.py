@@ -3,6 +3,7 @@
 import math
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
@@ -63,9 +64,13 @@ class PositionalEmbedding(Embedding):
         else:
             self.register_buffer("positions", sinusoidal(config.max_positions, config.width), persistent=False)
 
-    def forward(self, ids: Tensor, start: int = 0) -> Tensor:
-        """Embed ids (B, T), the first at position ``start``; gives (B, T, D)."""
-        return self.dropout(self.pieces(ids) * self.scale + self.positions[start : start + ids.shape[1]])
+    def forward(self, ids: Tensor) -> Tensor:
+        """Embed ids (B, T); gives (B, T, D)."""
+        return self.dropout(self.pieces(ids) * self.scale + self.positions[: ids.shape[1]])
+
+    def at(self, ids: Tensor, position: int) -> Tensor:
+        """Embed ids (R,) at one position, without dropout; gives (R, D)."""
+        return F.embedding(ids, self.pieces.weight) * self.scale + self.positions[position]
 
 
 class Context(nn.Module):

@@ -194,7 +194,7 @@ class Transformer(TranslationModel):
 
     def step(self, state: State, last: Tensor) -> tuple[Tensor, State]:
         """Feed each row's last id (R,); gives log-probabilities of the next (R, V), and the new state."""
-        x = self.target_embedding(last[:, None], state.position)[:, 0]  # (R, D)
+        x = self.target_embedding.at(last, state.position)  # (R, D)
         past: list[Tensor | None] = []
         for layer, before, source in zip(state.layers, state.past, state.source, strict=True):
             x, keys_values = layer(x, before, source, state.source_mask)
