@@ -49,7 +49,7 @@ ALIKE = {
     "recurrent": experiment(RECURRENT, 0.0, batch="256 tokens", clip=1.0, **LIKE_ONE),
     "lone": experiment(TRANSFORMER, 0.0, batch="1 sentences", accumulate=3, **LIKE_ONE | {"updates": 50}),
 }
-DROPPED = experiment(TRANSFORMER, 0.2, **SHORT, consistency={"last": 25})
+DROPPED = experiment(TRANSFORMER, 0.2, **SHORT, consistency={})
 FORCED = experiment(RECURRENT | {"teacher_forcing": 0.75}, 0.2, **SHORT | {"updates": 15})
 JOBS = ALIKE | {
     "dropped": DROPPED,
