@@ -444,7 +444,10 @@ def check_passes(model: Transformer | Recurrent | Multimodal, training: Training
     if training.consistency is None:
         return
     if not any(model.dropout.model_dump().values()):
-        raise ValueError("training.consistency needs dropout: without it, both passes are alike")
+        raise ValueError(
+            "training.consistency needs dropout, got 0 everywhere in model.dropout: both passes would be alike; "
+            "give some, or leave consistency out"
+        )
     if isinstance(model, Recurrent) and model.teacher_forcing < 1:
         raise ValueError(
             f"training.consistency needs model.teacher_forcing: 1, got {model.teacher_forcing}: its passes would feed "

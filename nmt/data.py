@@ -2,7 +2,7 @@
 
 import shutil
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
@@ -198,20 +198,15 @@ class Batch:
 
     def to(self, device: torch.device) -> "Batch":
         """The same batch on a device."""
-        source, target, images = (
-            part if part is None else part.to(device, non_blocking=True)
-            for part in (self.source, self.target, self.images)
-        )
-        assert source is not None and target is not None
-        return Batch(source, target, self.pieces, images)
+        return self._each(lambda part: part.to(device, non_blocking=True), self.pieces)
 
     def twice(self) -> "Batch":
         """Each sentence twice, all of them before all of them again."""
-        source, target, images = (
-            part if part is None else torch.cat([part, part]) for part in (self.source, self.target, self.images)
-        )
-        assert source is not None and target is not None
-        return Batch(source, target, 2 * self.pieces, images)
+        return self._each(lambda part: torch.cat([part, part]), 2 * self.pieces)
+
+    def _each(self, change: Callable[[Tensor], Tensor], pieces: int) -> "Batch":
+        images = None if self.images is None else change(self.images)
+        return Batch(change(self.source), change(self.target), pieces, images)
 
 
 class Side:

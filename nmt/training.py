@@ -376,12 +376,12 @@ class Trainer:
     def _accumulate_gradients(self, batch: Batch, pieces: int, consistency: float) -> None:
         """Add the gradients of a batch's loss, a mean over the update's pieces; with consistency of two passes."""
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.config.precision == "bf16"):
-            shown = batch.twice() if consistency else batch
-            hidden = self.model(shown.source, shown.target[:, :-1], shown.images)
-            hidden = hidden[shown.target[:, 1:] != self.model.pad].float()
-            expected = batch.target[:, 1:][batch.target[:, 1:] != self.model.pad]
+            expected = batch.target[:, 1:]
+            real = expected != self.model.pad
+            shown, kept = (batch.twice(), real.repeat(2, 1)) if consistency else (batch, real)
+            hidden = self.model(shown.source, shown.target[:, :-1], shown.images)[kept].float()
             weight, smoothing = self.model.projection.weight, self.config.label_smoothing
-            loss, nll, correct = cross_entropy(hidden, weight, expected, smoothing, consistency)
+            loss, nll, correct = cross_entropy(hidden, weight, expected[real], smoothing, consistency)
         (loss / pieces).backward()  # type: ignore[no-untyped-call]
         self._sums += torch.stack([nll.double(), correct.double(), nll.new_tensor(batch.pieces).double()])
 
