@@ -100,6 +100,25 @@ def search(
         return _Beams(decoder, source, config, ids, images).run()
 
 
+def _greatest_of_blocks(log_probs: Tensor) -> Tensor:
+    """The greatest of each `BLOCK` columns, the last of which may be fewer; (R, V) to (R, blocks)."""
+    whole = log_probs.shape[1] // BLOCK * BLOCK
+    greatest = torch.unflatten(log_probs[:, :whole], 1, (-1, BLOCK)).amax(-1)
+    if whole == log_probs.shape[1]:
+        return greatest
+    return torch.cat([greatest, log_probs[:, whole:].amax(1, keepdim=True)], 1)
+
+
+def greatest(log_probs: Tensor) -> tuple[Tensor, Tensor]:
+    """The greatest of each row and its column, found as `top` does; (R, V) to twice (R, 1)."""
+    if log_probs.is_cuda or log_probs.numel() < FEW:
+        return log_probs.max(1, keepdim=True)
+    block = _greatest_of_blocks(log_probs).argmax(1, keepdim=True)
+    columns = (block * BLOCK + torch.arange(BLOCK)).clamp(max=log_probs.shape[1] - 1)  # (R, BLOCK)
+    values, places = log_probs.gather(1, columns).max(1, keepdim=True)
+    return values, columns.gather(1, places)
+
+
 def top(log_probs: Tensor, scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """The best extensions of each sentence's prefixes, best first.
 
@@ -115,14 +134,11 @@ def top(log_probs: Tensor, scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
         Their scores (B, count) and their columns in (B, k * V).
     """
     (sentences, width), vocabulary = scores.shape, log_probs.shape[1]
-    whole = vocabulary // BLOCK * BLOCK
-    if log_probs.is_cuda or log_probs.numel() < FEW or width * whole < 4 * count * BLOCK:
+    if log_probs.is_cuda or log_probs.numel() < FEW or width * vocabulary < 4 * count * BLOCK:
         return (scores[..., None] + log_probs.view(sentences, width, -1)).flatten(1).topk(count)
-    greatest = torch.unflatten(log_probs[:, :whole], 1, (-1, BLOCK)).amax(-1)
-    if whole < vocabulary:
-        greatest = torch.cat([greatest, log_probs[:, whole:].amax(1, keepdim=True)], 1)
-    blocks = greatest.shape[1]
-    chosen = (scores[..., None] + greatest.view(sentences, width, -1)).flatten(1).topk(count).indices  # (B, count)
+    of_blocks = _greatest_of_blocks(log_probs)
+    blocks = of_blocks.shape[1]
+    chosen = (scores[..., None] + of_blocks.view(sentences, width, -1)).flatten(1).topk(count).indices  # (B, count)
     rows, pieces = chosen // blocks, (chosen % blocks * BLOCK)[..., None] + torch.arange(BLOCK)  # (B, count, BLOCK)
     columns = (rows[..., None] * vocabulary + pieces.clamp(max=vocabulary - 1)).flatten(1)
     found = log_probs.view(sentences, -1).gather(1, columns).view(pieces.shape) + scores.gather(1, rows)[..., None]
@@ -196,7 +212,7 @@ class _Beams:
             drawn = torch.multinomial(torch.softmax(log_probs, -1), 1, generator=self.random)  # (R, 1), R = B
             return self.scores + log_probs.gather(1, drawn), drawn
         if self.config.beam == 1:
-            values, pieces = log_probs.max(1, keepdim=True)
+            values, pieces = greatest(log_probs)
             return self.scores + values, pieces
         return top(log_probs, self.scores, min(2 * self.config.beam, self.scores.shape[1] * log_probs.shape[1]))
 

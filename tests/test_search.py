@@ -10,7 +10,7 @@ from torch import Tensor
 from nmt.config import Decoding, SpecialIds
 from nmt.config import Transformer as Config
 from nmt.models.transformer import Transformer
-from nmt.search import Ensemble, search, top
+from nmt.search import Ensemble, greatest, search, top
 
 IDS = SpecialIds()
 VOCABULARY = 7
@@ -165,3 +165,15 @@ def test_top_is_what_sorting_everything_gives(vocabulary: int, width: int) -> No
     values, columns = top(log_probs, scores, count)
     torch.testing.assert_close(values, expected[:, :count])
     assert columns.tolist() == places[:, :count].tolist()
+
+
+@pytest.mark.parametrize(("rows", "vocabulary"), [(700, 100), (700, 50), (64, 1024), (64, 1000), (3, 1000)])
+def test_greatest_is_the_first_of_the_greatest_of_each_row(rows: int, vocabulary: int) -> None:
+    torch.manual_seed(1)
+    log_probs = torch.randint(0, vocabulary // 5, (rows, vocabulary)).float()  # several of a row are equal
+    log_probs[0, vocabulary - 1] = vocabulary  # the last column, which may be in no whole block
+    log_probs[1, :-1] = -torch.inf  # as where an end is forced
+    values, columns = greatest(log_probs)
+    places = [row.index(max(row)) for row in log_probs.tolist()]
+    assert columns.tolist() == [[place] for place in places]
+    assert values.tolist() == [[row[place]] for row, place in zip(log_probs.tolist(), places, strict=True)]

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from nmt.config import Multimodal, Recurrent, Transformer
@@ -49,6 +50,11 @@ class TranslationModel(nn.Module, ABC):
     @abstractmethod
     def step(self, state: Any, last: Tensor) -> tuple[Tensor, Any]:
         """Feed each row's last id (R,); gives log-probabilities of the next (R, V), and the new state."""
+
+    def log_probabilities(self, hidden: Tensor) -> Tensor:
+        """Decoder outputs (R, D) to log-probabilities of the next pieces (R, V), for `step`: without gradients."""
+        scores = self.projection(hidden).float()
+        return torch.log_softmax(scores, -1, out=scores)  # in place: half the memory to go through
 
     @abstractmethod
     def reorder(self, state: Any, rows: Tensor) -> Any:

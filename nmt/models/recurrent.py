@@ -215,9 +215,9 @@ class Recurrent(TranslationModel):
         """Feed each row's last id (R,); gives log-probabilities of the next (R, V), and the new state."""
         hidden, layers = self.decoder(self._inputs(self.target_embedding(last[:, None]), state), state.layers)
         output = self._attend_in_groups(hidden, state)  # (R, 1, D)
-        scores = self.projection(self.dropout(output[:, 0])).float()
+        log_probs = self.log_probabilities(self.dropout(output[:, 0]))
         fed = None if state.fed is None else output
-        return torch.log_softmax(scores, -1), replace(state, position=state.position + 1, layers=layers, fed=fed)
+        return log_probs, replace(state, position=state.position + 1, layers=layers, fed=fed)
 
     def _attend_in_groups(self, hidden: Tensor, state: State) -> Tensor:
         """One step's states (R, 1, D) to outputs; a sentence's rows look at it together, so it is never copied."""

@@ -199,8 +199,8 @@ class Transformer(TranslationModel):
         for layer, before, source in zip(state.layers, state.past, state.source, strict=True):
             x, keys_values = layer(x, before, source, state.source_mask)
             past.append(keys_values)
-        scores = self.projection(self.decoder_norm(x)).float()
-        return torch.log_softmax(scores, -1), replace(state, position=state.position + 1, past=past)
+        log_probs = self.log_probabilities(self.decoder_norm(x))
+        return log_probs, replace(state, position=state.position + 1, past=past)
 
     def reorder(self, state: State, rows: Tensor) -> State:
         """Make row i what row rows[i] was; every row stays within its sentence."""
