@@ -52,14 +52,15 @@ def explicit_attention(layer: Attention, x: Tensor, memory: Tensor, allowed: Ten
     return torch.stack(rows)
 
 
+@pytest.mark.parametrize("length", [5, 17])  # less than an instruction holds, and more
 @pytest.mark.parametrize("causal", [False, True])
-def test_attention_equals_explicit_loop_forward_and_gradient(causal: bool) -> None:
+def test_attention_equals_explicit_loop_forward_and_gradient(causal: bool, length: int) -> None:
     torch.manual_seed(2)
     layer = Attention(12, 3, 0.0).double()
     torch.nn.init.normal_(layer.project.bias)
-    x = torch.randn(1, 5, 12, dtype=torch.float64, requires_grad=True)
-    allowed = causal_mask(5) if causal else torch.tensor([[True, True, True, False, False]]).expand(5, 5)
-    mask = torch.zeros(5, 5, dtype=torch.float64).masked_fill(~allowed, -torch.inf)
+    x = torch.randn(1, length, 12, dtype=torch.float64, requires_grad=True)
+    allowed = causal_mask(length) if causal else (torch.arange(length) < 3).expand(length, length)
+    mask = torch.zeros(length, length, dtype=torch.float64).masked_fill(~allowed, -torch.inf)
     queries, keys, values = layer.queries_keys_values(x)
     ours = layer(queries, (keys, values), mask)[0]
     theirs = explicit_attention(layer, x[0], x[0], allowed)

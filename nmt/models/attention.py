@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from nmt.models.dropout import Dropout
 
+VECTOR = 16  # numbers in fp32 that an instruction of AVX-512 takes
 KeysValues = tuple[Tensor, Tensor]  # each (B, H, S, D/H)
 
 
@@ -52,8 +53,10 @@ class Attention(nn.Module):
         keys, values = self._split(F.linear(memory, self.project.weight[width:], self.project.bias[width:]), 2)
         return keys, values
 
-    def _split(self, x: Tensor, parts: int) -> Tensor:
-        return x.view(*x.shape[:2], parts, self.heads, -1).permute(2, 0, 3, 1, 4)  # (parts, B, H, T, D/H)
+    def _split(self, x: Tensor, parts: int) -> list[Tensor]:
+        # Parts first, heads after: so their gradients are put together once, not once more.
+        found = x.view(*x.shape[:2], parts, self.heads, -1).unbind(2)  # each (B, T, H, D/H)
+        return [part.transpose(1, 2) for part in found]
 
     def forward(self, queries: Tensor, keys_values: KeysValues, mask: Tensor) -> Tensor:
         """Attend from queries (B, H, T, D/H) over keys and values (B, H, S, D/H).
@@ -76,8 +79,19 @@ class Attention(nn.Module):
 
     def weights(self, queries: Tensor, keys: Tensor, mask: Tensor) -> Tensor:
         """Attention weights (B, H, T, S), each row summing to 1."""
-        scores = (queries * (1 / math.sqrt(queries.shape[-1]))) @ keys.transpose(-2, -1)
-        return torch.softmax(scores + mask, -1)
+        scores = queries @ keys.transpose(-2, -1)
+        return softmax(torch.add(mask, scores, alpha=1 / math.sqrt(queries.shape[-1])))
+
+
+def softmax(scores: Tensor) -> Tensor:
+    """Softmax of the last dimension; of short rows on the CPU several times as fast as PyTorch's.
+
+    That takes rows of fewer numbers than one instruction does number by number. Here they are filled up.
+    """
+    missing = VECTOR - scores.shape[-1]
+    if scores.is_cuda or missing <= 0:
+        return torch.softmax(scores, -1)
+    return torch.softmax(F.pad(scores, (0, missing), value=-torch.inf), -1)[..., :-missing]
 
 
 @contextmanager

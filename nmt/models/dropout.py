@@ -33,5 +33,5 @@ class Dropout(nn.Module):
         draws = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
         uniform = draws.view(torch.int16)[: x.numel()].view(x.shape)  # -2^15 to 2^15-1
         dropped = round(self.p * 2**16)
-        keep = uniform >= dropped - 2**15
-        return keep.to(x.dtype).mul_(2**16 / (2**16 - dropped))
+        kept = torch.ge(uniform, dropped - 2**15, out=torch.empty_like(x))
+        return kept.mul_(2**16 / (2**16 - dropped))
