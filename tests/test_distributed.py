@@ -43,11 +43,13 @@ def shorter(config: Experiment, updates: int) -> Experiment:
     return config.model_copy(update={"training": config.training.model_copy(update={"updates": updates})})
 
 
-# Batches of one sentence leave the second of two processes without any.
+# Without ReLU's kink, where another order of adding can make a gradient another one. Batches of one sentence leave the
+# second of two processes without any.
+SMOOTH = TRANSFORMER | {"activation": "gelu"}
 ALIKE = {
-    "transformer": experiment(TRANSFORMER, 0.0, batch="128 tokens", accumulate=2, **LIKE_ONE),
+    "transformer": experiment(SMOOTH, 0.0, batch="128 tokens", accumulate=2, **LIKE_ONE),
     "recurrent": experiment(RECURRENT, 0.0, batch="256 tokens", clip=1.0, **LIKE_ONE),
-    "lone": experiment(TRANSFORMER, 0.0, batch="1 sentences", accumulate=3, **LIKE_ONE | {"updates": 50}),
+    "lone": experiment(SMOOTH, 0.0, batch="1 sentences", accumulate=3, **LIKE_ONE | {"updates": 50}),
 }
 DROPPED = experiment(TRANSFORMER, 0.2, **SHORT, consistency={})
 FORCED = experiment(RECURRENT | {"teacher_forcing": 0.75}, 0.2, **SHORT | {"updates": 15})
