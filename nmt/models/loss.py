@@ -103,7 +103,7 @@ def _chunk(
     hidden_grad.copy_((slope @ weight).view_as(hidden))
     if slope.dtype == weight_grad.dtype:
         weight_grad.addmm_(slope.t(), narrow)
-    else:
+    else:  # products in bfloat16, whose sum stays in float32
         weight_grad += slope.t() @ narrow
     return torch.stack([(log_total - gold).sum(), log_total.sum(), (gold == top).double().sum(), divergence])
 
