@@ -7,6 +7,7 @@ import pytest
 import torch
 from copytask import write_clean
 from torch import Tensor
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from nmt.average import average
 from nmt.config import Attention, Decoding, SpecialIds, Subwords
@@ -14,6 +15,8 @@ from nmt.config import Recurrent as Config
 from nmt.data import encode_corpus
 from nmt.errors import ConfigError
 from nmt.models.alignment import Alignment
+from nmt.models.embedding import Embedding
+from nmt.models.masked_rnn import masked_rnn
 from nmt.models.recurrent import Recurrent
 from nmt.search import Hypothesis, search
 from nmt.subwords import learn
@@ -111,6 +114,39 @@ def test_local_weights_are_a_softmax_times_a_gaussian() -> None:
     )
     seen = [1 / 9 * math.exp(-((s - 5) ** 2) / (2 * 2**2)) if abs(s - 5) <= 4 else 0.0 for s in range(10)]
     torch.testing.assert_close(weights[0, 0], torch.tensor(seen))
+
+
+@pytest.mark.parametrize("bidirectional", [False, True])
+@pytest.mark.parametrize("kind", [torch.nn.LSTM, torch.nn.GRU])
+def test_padding_leaves_no_trace_as_in_packed_sequences(kind: type[Any], bidirectional: bool) -> None:
+    torch.manual_seed(1)
+    layer = kind(3, 4, batch_first=True, bidirectional=bidirectional).double()
+    lengths = torch.tensor([2, 7, 1, 5])
+    real = torch.arange(7) < lengths[:, None]
+    x = torch.randn(4, 7, 3, dtype=torch.float64, requires_grad=True)
+    output, state = masked_rnn(layer, x, real)
+    packed, last = layer(pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False))
+    expected = [pad_packed_sequence(packed, batch_first=True)[0], *(last if isinstance(last, tuple) else [last])]
+    found = [output * real[..., None], *state]
+    weighting = [torch.randn_like(each) for each in expected]
+    leaves = [x, *layer.parameters()]
+    slopes = [
+        torch.autograd.grad([(a * b).sum() for a, b in zip(each, weighting, strict=True)], leaves)
+        for each in (found, expected)
+    ]
+    for ours, theirs in zip([*found, *slopes[0]], [*expected, *slopes[1]], strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-12)
+
+
+def test_a_word_fed_back_has_the_gradient_of_any_other() -> None:
+    torch.manual_seed(1)
+    embedding = Embedding(9, 4, 0, 2.0, 0.0)
+    ids, weighting = torch.tensor([[3], [0], [3]]), torch.randn(3, 1, 4)
+    few, all_of_them = (
+        torch.autograd.grad((embed(ids) * weighting).sum(), embedding.pieces.weight)[0]
+        for embed in (embedding.of_few, embedding)
+    )
+    assert few.is_sparse and torch.equal(few.to_dense(), all_of_them)
 
 
 def explicit_cell(

@@ -5,10 +5,10 @@ import math
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from nmt.config import TransformerBase
 from nmt.models.dropout import Dropout
+from nmt.models.masked_rnn import masked_rnn
 
 
 def sinusoidal(length: int, width: int) -> Tensor:
@@ -50,6 +50,10 @@ class Embedding(nn.Module):
         """Embed ids (B, T); gives (B, T, D)."""
         return self.dropout(self.pieces(ids) * self.scale)
 
+    def of_few(self, ids: Tensor) -> Tensor:
+        """As `forward`, with a sparse gradient: one of the whole vocabulary costs more than a few ids do."""
+        return self.dropout(F.embedding(ids, self.pieces.weight, self.pieces.padding_idx, sparse=True) * self.scale)
+
 
 class PositionalEmbedding(Embedding):
     """Piece embeddings, scaled by sqrt(width) if asked, plus positions, then dropout."""
@@ -87,5 +91,4 @@ class Context(nn.Module):
 
     def forward(self, x: Tensor, real: Tensor) -> Tensor:
         """Embeddings (B, S, D) and where they are no padding (B, S), which comes last; gives (B, S, D)."""
-        packed = pack_padded_sequence(x, real.sum(1).cpu(), batch_first=True, enforce_sorted=False)
-        return self.dropout(pad_packed_sequence(self.layer(packed)[0], batch_first=True, total_length=x.shape[1])[0])
+        return self.dropout(masked_rnn(self.layer, x, real)[0])

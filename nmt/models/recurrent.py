@@ -7,13 +7,13 @@ from typing import cast
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from nmt.config import Recurrent as Config
 from nmt.models.alignment import Alignment
 from nmt.models.base import TranslationModel
 from nmt.models.dropout import Dropout
 from nmt.models.embedding import Embedding
+from nmt.models.masked_rnn import masked_rnn
 
 Cells = tuple[Tensor, ...]  # a layer's hidden state, and an LSTM's cell state: each (1, R, D)
 
@@ -30,39 +30,26 @@ class Layers(nn.Module):
         self.layers = cast("Sequence[nn.LSTM | nn.GRU]", nn.ModuleList(layers))
         self.residual, self.dropout = config.residual, Dropout(config.dropout.layers)
 
-    def forward(
-        self, x: Tensor, states: Sequence[Cells] | None, lengths: Tensor | None = None
-    ) -> tuple[Tensor, list[Cells]]:
+    def forward(self, x: Tensor, before: Sequence[Cells] | Tensor) -> tuple[Tensor, list[Cells]]:
         """Run all layers over all steps.
 
         Args:
             x: (B, T, inputs).
-            states: each layer's before the first step; None means zeros.
-            lengths: steps that are no padding, (B,), on the CPU; None where padding comes last and its outputs are
-                never looked at.
+            before: each layer's state before the first step; or, from zeros on, where there is no padding, (B, T).
 
         Returns:
             The last layer's outputs (B, T, outputs), and each layer's state after its sentence's last step.
         """
         after = []
         for number, layer in enumerate(self.layers):
-            before = None if states is None else states[number]
-            output, state = self._layer(layer, self.dropout(x) if number else x, before, lengths)
+            given = self.dropout(x) if number else x
+            if isinstance(before, Tensor):
+                output, state = masked_rnn(layer, given, before)
+            else:
+                output, state = _go_on(layer, given, before[number])
             x = x + output if self.residual and number else output
             after.append(state)
         return x, after
-
-    def _layer(
-        self, layer: nn.LSTM | nn.GRU, x: Tensor, state: Cells | None, lengths: Tensor | None
-    ) -> tuple[Tensor, Cells]:
-        given = state[0] if state is not None and len(state) == 1 else state  # a GRU's is no tuple
-        if lengths is None:
-            output, state = layer(x, given)
-        else:
-            packed, state = layer(pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False), given)
-            output, _ = pad_packed_sequence(packed, batch_first=True, total_length=x.shape[1])
-        assert state is not None
-        return output, state if isinstance(state, tuple) else (state,)
 
 
 @dataclass(frozen=True)
@@ -125,7 +112,7 @@ class Recurrent(TranslationModel):
     def start(self, source: Tensor, images: Tensor | None = None) -> State:
         """See `TranslationModel.start`."""
         real = source != self.pad
-        memory, states = self.encoder(self.source_embedding(source), None, real.sum(1).cpu())
+        memory, states = self.encoder(self.source_embedding(source), real)
         keys = memory if self.config.attention.kind == "none" else self.alignment.keys(memory)
         layers = [tuple(_join(part) for part in cells) for cells in states]  # each (1, B, E)
         encoded = Source(memory, keys, real, layers[-1][0][0])
@@ -169,7 +156,7 @@ class Recurrent(TranslationModel):
             rows = own[:, t].nonzero()[:, 0]
             if t and len(rows):
                 guessed = self._guess(steps[-1][rows], state.source.only(rows), t - 1)
-                word = word.index_copy(0, rows, self.target_embedding(guessed).to(word.dtype))
+                word = word.index_copy(0, rows, self.target_embedding.of_few(guessed).to(word.dtype))
             hidden, layers = self.decoder(self._inputs(word, state), state.layers)
             steps.append(hidden)
             state = replace(state, position=t + 1, layers=layers)
@@ -237,6 +224,12 @@ class Recurrent(TranslationModel):
     def keep(self, state: State, sentences: Tensor) -> State:
         """Keep only these sentences' encodings (their rows are chosen by `reorder`)."""
         return replace(state, source=state.source.only(sentences))
+
+
+def _go_on(layer: nn.LSTM | nn.GRU, x: Tensor, state: Cells) -> tuple[Tensor, Cells]:
+    """Run a layer over x (B, T, I) from a state on; gives outputs and the state after."""
+    output, after = layer(x, state if len(state) > 1 else state[0])  # a GRU's is no tuple
+    return output, after if isinstance(after, tuple) else (after,)
 
 
 def _join(state: Tensor) -> Tensor:
