@@ -674,6 +674,22 @@ class Table(_Shown):
                 return row
         return None
 
+    def attended(self, figure: Figure, seeds: Sequence[int]) -> list[tuple[Row, int | str]]:
+        """The rows whose attention a figure shows, all on the first test set, each with the first model behind it.
+
+        Of ``alignment`` the first row of each system with attention, of ``picture`` the one that is `looking`.
+        """
+        tested = [row for row in self.rows if row.system and self.test_of(row) == self.tests[0]]
+        if figure == "picture":
+            tested = [row for row in tested if row is self.looking]
+        elif figure != "alignment":
+            return []
+        first: dict[str | None, Row] = {}
+        for row in tested:
+            if _has_attention(self.systems[row.system or ""].model):
+                first.setdefault(row.system, row)
+        return [(row, self.models_of(row, seeds)[0]) for row in first.values()]
+
     @model_validator(mode="after")
     def _picture_needs_regions(self) -> Self:
         if "picture" in self.figures and self.looking is None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from nmt.errors import DataError
 from nmt.files import atomic_directory, read_json, sha256
 from nmt.plan import Plan
-from nmt.report.records import OF_ROW, OF_RUN
+from nmt.report.records import OF_ROW, OF_RUN, attended
 from nmt.reproduce import lacks
 from nmt.runs import Run, as_asked
 from nmt.scoring.score import ENDINGS, compared_with
@@ -74,9 +74,8 @@ def _as_kept(run: Run, standing: str) -> bool:
 
 
 def _needs_more(run: Run) -> bool:
-    """Whether the table has a metric, or a figure of attention, that the records have nothing for."""
-    scores = [_record(run, folder / "scores.json") for folder in run.scores()]
-    return run.drawn() or any(run.unscored(path) for path in scores)
+    """Whether the table has a metric that the records have nothing for."""
+    return any(run.unscored(_record(run, folder / "scores.json")) for folder in run.scores())
 
 
 def _record(run: Run, path: Path) -> Path:
@@ -87,7 +86,9 @@ def _record(run: Run, path: Path) -> Path:
 def _kept(run: Run) -> dict[Path, Path]:
     """The files of a run that are kept, each with its record."""
     trained = [] if run.members else [run.folder / file for file in OF_RUN]
-    paths = [*trained, *(folder / file for folder in run.scores() for file in OF_ROW)]
+    table, seeds = run.plan.tables[run.table], run.plan.settings.seeds
+    drawn = [path for path in attended(run.table, table, run.layout, seeds) if path.parent in run.scores()]
+    paths = [*trained, *drawn, *(folder / file for folder in run.scores() for file in OF_ROW)]
     return {path: _record(run, path) for path in paths}
 
 

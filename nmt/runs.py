@@ -77,15 +77,6 @@ class Run:
         """The folders of its rows' translations and scores."""
         return {self.layout.scores(self.table, row, self.test(row), self.seed): row for row in self.rows}
 
-    def drawn(self) -> bool:
-        """Whether a figure of the table shows where it looked, of all seeds the first."""
-        what = self.plan.tables[self.table]
-        first = str(what.seeds_of(self.name, self.plan.settings.seeds)[0])
-        looked = any(self.test(row) == what.tests[0] for row in self.rows)
-        return (
-            looked and str(self.seed).split("-")[0] == first and not {"alignment", "picture"}.isdisjoint(what.figures)
-        )
-
     def trained(self) -> bool:
         """Whether the training has ended, and was the one asked for, on the text that is there."""
         if self.members:

@@ -101,6 +101,15 @@ def test_what_a_table_needs_besides_is_lacking(tmp_path: Path) -> None:
     assert kept.restore([1, 2], drawn) == {"lacking": ["small1", "large1"], "restored": ["small2", "large2"]}
 
 
+def test_a_figure_of_attention_is_drawn_again_from_the_records(tmp_path: Path) -> None:
+    kept = Kept(tmp_path, [1, 2], figures=["alignment"])
+    figures = {path: path.read_bytes() for path in kept.layout.figures("toy").iterdir()}
+    assert len(figures) == 2 and kept.layout.figures("toy") / "alignment.png" in figures
+    assert kept.restore([1, 2], kept.table) == {"restored": ["small1", "small2", "large1", "large2"]}
+    report("toy", kept.table, kept.layout, [1, 2])
+    assert {path: path.read_bytes() for path in figures} == figures
+
+
 def test_a_run_that_has_begun_is_left_alone(tmp_path: Path) -> None:
     kept = Kept(tmp_path, [1])
     small, large = (kept.layout.run("toy", name, 1) for name in ("small", "large"))

@@ -10,6 +10,7 @@ from nmt.config import Images, Table
 from nmt.errors import DataError
 from nmt.files import atomic_directory, read_json, read_lines, write_text
 from nmt.layout import Layout
+from nmt.report.records import ALIGNMENTS
 
 LEGIBLE = range(8, 17)  # pieces of a sentence that is drawn
 REPORTED = 512  # columns of the positional encoding that the paper and reports on it show; wider models show theirs
@@ -70,11 +71,10 @@ def _draw_alignments(name: str, table: Table, layout: Layout, seeds: Sequence[in
     """
     from nmt.report.attention import Panel, draw
 
-    found: dict[str, list[dict[str, Any]]] = {}
-    for row in table.rows:
-        if row.system and row.system not in found and table.test_of(row) == table.tests[0]:
-            seed = table.models_of(row, seeds)[0]
-            found[row.system] = read_json(layout.scores(name, row, table.tests[0], seed) / "alignments.json")
+    found = {
+        str(row.system): read_json(layout.scores(name, row, table.tests[0], seed) / ALIGNMENTS)
+        for row, seed in table.attended("alignment", seeds)
+    }
     kept = {system: sentences for system, sentences in found.items() if sentences}
     line = _legible(next(iter(kept.values())))["line"]
     panels = [
@@ -96,13 +96,12 @@ def _draw_picture(
     from nmt.features import read_square
     from nmt.report.pictures import Panel, draw
 
-    row = table.looking
-    assert row and row.system
-    system, test = table.systems[row.system], table.tests[0]
-    folder = layout.scores(name, row, test, table.models_of(row, seeds)[0])
-    sentence = _legible(read_json(folder / "alignments.json"))
+    [(row, seed)] = table.attended("picture", seeds)
+    system, test = table.systems[row.system or ""], table.tests[0]
+    folder = layout.scores(name, row, test, seed)
+    sentence = _legible(read_json(folder / ALIGNMENTS))
     if "image" not in sentence:
-        raise DataError(f"{folder}/alignments.json: expected where it looked on pictures; delete it and run again")
+        raise DataError(f"{folder / ALIGNMENTS}: expected where it looked on pictures; delete it and run again")
     line = sentence["line"]
     source, target = (list(read_lines(folder / file))[line - 1] for file in ("sources.txt", "hypotheses.detok"))
     weights = np.array(sentence["image"])  # (layers, heads, regions)

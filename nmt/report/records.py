@@ -1,4 +1,7 @@
-"""What a table was made of, small enough to be kept beside it when the runs are gone: logs, translations and scores."""
+"""What a table was made of, small enough to be kept beside it when the runs are gone.
+
+Logs, translations and scores, and where the models that a figure shows looked.
+"""
 
 import shutil
 from collections.abc import Sequence
@@ -12,6 +15,15 @@ from nmt.layout import Layout
 OF_RUN = ("training.json", "log.jsonl")
 # In the order that they came to be, which the workflow goes by; references are not ours to pass on.
 OF_ROW = ("decoding.json", "hypotheses.tok", "hypotheses.detok", "scores.json")
+ALIGNMENTS = "alignments.json"
+
+
+def attended(name: str, table: Table, layout: Layout, seeds: Sequence[int]) -> list[Path]:
+    """The files of a table's runs that its figures of attention are drawn from."""
+    return [
+        layout.scores(name, row, table.tests[0], seed) / ALIGNMENTS
+        for figure in table.figures for row, seed in table.attended(figure, seeds)
+    ]  # fmt: skip
 
 
 def keep(name: str, table: Table, layout: Layout, seeds: Sequence[int]) -> None:
@@ -20,7 +32,7 @@ def keep(name: str, table: Table, layout: Layout, seeds: Sequence[int]) -> None:
     Raises:
         DataError: a file is missing.
     """
-    wanted = dict[Path, None]()
+    wanted = dict.fromkeys(attended(name, table, layout, seeds))
     for row in table.rows:
         if row.system:
             runs = [layout.run(name, row.system, seed) for seed in table.seeds_of(row.system, seeds)]
