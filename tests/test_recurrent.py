@@ -118,11 +118,13 @@ def test_local_weights_are_a_softmax_times_a_gaussian() -> None:
 
 @pytest.mark.parametrize("bidirectional", [False, True])
 @pytest.mark.parametrize("kind", [torch.nn.LSTM, torch.nn.GRU])
-def test_padding_leaves_no_trace_as_in_packed_sequences(kind: type[Any], bidirectional: bool) -> None:
+@pytest.mark.parametrize("lengths", [[2, 7, 1, 5], [7] * 4])
+def test_padding_leaves_no_trace_as_in_packed_sequences(
+    lengths: list[int], kind: type[Any], bidirectional: bool
+) -> None:
     torch.manual_seed(1)
     layer = kind(3, 4, batch_first=True, bidirectional=bidirectional).double()
-    lengths = torch.tensor([2, 7, 1, 5])
-    real = torch.arange(7) < lengths[:, None]
+    real = torch.arange(7) < torch.tensor(lengths)[:, None]
     x = torch.randn(4, 7, 3, dtype=torch.float64, requires_grad=True)
     output, state = masked_rnn(layer, x, real)
     packed, last = layer(pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False))

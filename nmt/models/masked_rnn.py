@@ -1,9 +1,13 @@
 """LSTM and GRU layers over sentences of different lengths, without a trace of their padding."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 
 HELD = 1e4  # added to what a gate is the sigmoid of, either way: it is then exactly open or shut
+LSTM_GATES = (-HELD, HELD, 0.0, 0.0)  # input, forget, cell, output
+GRU_GATES = (0.0, HELD, 0.0)  # reset, update, new
 
 
 def masked_rnn(layer: nn.LSTM | nn.GRU, x: Tensor, real: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
@@ -22,12 +26,15 @@ def masked_rnn(layer: nn.LSTM | nn.GRU, x: Tensor, real: Tensor) -> tuple[Tensor
         Outputs (B, T, D a direction), of which those at padding mean nothing, and the state after the last step that is
         real, of the other direction after the first: hidden, and an LSTM's cell, each (directions, B, D).
     """
-    lstm, directions = isinstance(layer, nn.LSTM), 2 if layer.bidirectional else 1
-    start = x.new_zeros(directions, len(x), layer.hidden_size)
-    weights = [w for each, *others in layer.all_weights for w in (_with_hold(each, lstm), *others)]
+    if real.all():
+        output, state = layer(x)
+        return output, state if isinstance(state, tuple) else (state,)
+    start = x.new_zeros(1 + layer.bidirectional, len(x), layer.hidden_size)
+    gates = LSTM_GATES if isinstance(layer, nn.LSTM) else GRU_GATES
+    weights = [w for each, *others in layer.all_weights for w in (_with_hold(each, gates), *others)]
     options = (True, 1, 0.0, layer.training, layer.bidirectional, True)
     x = torch.cat([x, ~real[..., None]], -1)
-    if not lstm:
+    if isinstance(layer, nn.GRU):
         output, hidden = torch.gru(x, start, weights, *options)
         return output, (hidden,)
     output, hidden, cell = torch.lstm(x, (start, start), weights, *options)
@@ -35,8 +42,7 @@ def masked_rnn(layer: nn.LSTM | nn.GRU, x: Tensor, real: Tensor) -> tuple[Tensor
     return output, (torch.cat([ends[None], hidden[1:]]), cell)  # at padding an LSTM's output gate is not held
 
 
-def _with_hold(weight: Tensor, lstm: bool) -> Tensor:
+def _with_hold(weight: Tensor, gates: Sequence[float]) -> Tensor:
     """A layer's input weights (gates x D, I) with a column for the input that tells padding."""
-    gates = [-HELD, HELD, 0.0, 0.0] if lstm else [0.0, HELD, 0.0]  # input, forget, cell, output; reset, update, new
     column = weight.new_tensor(gates).repeat_interleave(len(weight) // len(gates))
     return torch.cat([weight, column[:, None]], 1)
