@@ -5,7 +5,6 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors import SafetensorError
@@ -218,6 +217,5 @@ def _unflatten(model: nn.Module, optimizer: optim.Optimizer, state: Mapping[str,
     for flat, value in state.items():
         name, key = flat.rsplit("/", 1)
         parameter = parameters[name]
-        place: Any = value if key == "step" else value.to(parameter.device)
-        optimizer.state[parameter][key] = place
+        optimizer.state[parameter][key] = value.to(parameter.device)
     assert all(torch.is_tensor(v) for s in optimizer.state.values() for v in s.values())

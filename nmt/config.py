@@ -679,16 +679,14 @@ class Table(_Shown):
 
         Of ``alignment`` the first row of each system with attention, of ``picture`` the one that is `looking`.
         """
-        tested = [row for row in self.rows if row.system and self.test_of(row) == self.tests[0]]
-        if figure == "picture":
-            tested = [row for row in tested if row is self.looking]
-        elif figure != "alignment":
-            return []
-        first: dict[str | None, Row] = {}
-        for row in tested:
-            if _has_attention(self.systems[row.system or ""].model):
-                first.setdefault(row.system, row)
-        return [(row, self.models_of(row, seeds)[0]) for row in first.values()]
+        found: dict[str | None, Row] = {}
+        if figure == "picture" and self.looking:
+            found = {self.looking.system: self.looking}
+        elif figure == "alignment":
+            for row in self.rows:
+                if row.system and self.test_of(row) == self.tests[0] and _has_attention(self.systems[row.system].model):
+                    found.setdefault(row.system, row)
+        return [(row, self.models_of(row, seeds)[0]) for row in found.values()]
 
     @model_validator(mode="after")
     def _picture_needs_regions(self) -> Self:

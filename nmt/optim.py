@@ -8,7 +8,10 @@ from nmt.config import Optimizer, Schedule
 
 
 def make(model: nn.Module, config: Optimizer) -> optim.Optimizer:
-    """Adam or AdamW over all parameters, in one pass over each; Adam's weight decay is L2 added to the gradient."""
+    """Adam or AdamW over all parameters; Adam's weight decay is L2 added to the gradient.
+
+    Fused: one pass over each parameter's memory, where otherwise there is one for each operation.
+    """
     kinds: dict[str, type[optim.Adam]] = {"adam": optim.Adam, "adamw": optim.AdamW}
     return kinds[config.kind](
         model.parameters(), lr=0.0, betas=config.betas, eps=config.epsilon, weight_decay=config.weight_decay, fused=True

@@ -22,7 +22,8 @@ from safetensors.torch import load_file
 
 from nmt import optim
 from nmt.average import average, ensemble, select
-from nmt.config import Decoding, Schedule, Training
+from nmt.checkpoint import Checkpoints, Progress
+from nmt.config import Decoding, Optimizer, Schedule, Training
 from nmt.errors import ConfigError, DataError
 from nmt.export import export
 from nmt.files import read_json, write_json
@@ -186,6 +187,22 @@ def test_a_damaged_checkpoint_is_set_aside_and_the_one_before_taken(
     ):
         run_to_end(copy_corpus, tmp_path, experiment())
     assert_same_weights(undisturbed, tmp_path)
+
+
+@pytest.mark.filterwarnings("ignore:.*meta parameter")
+def test_the_optimisers_state_resumes_where_its_parameters_are(tmp_path: Path) -> None:
+    """The fused kernel wants all of it there; as another device serves one that computes nothing."""
+    model = torch.nn.Linear(2, 3)
+    made = optim.make(model, Optimizer())
+    model(torch.ones(1, 2)).sum().backward()
+    made.step()
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save(Progress(update=1), model, made)
+    elsewhere = torch.nn.Linear(2, 3, device="meta")
+    resumed = optim.make(elsewhere, Optimizer())
+    assert checkpoints.resume(elsewhere, resumed).update == 1
+    assert {name for state in resumed.state.values() for name in state} == {"step", "exp_avg", "exp_avg_sq"}
+    assert {value.device.type for state in resumed.state.values() for value in state.values()} == {"meta"}
 
 
 def test_a_digit_that_changed_in_a_checkpoints_progress_is_seen(

@@ -48,11 +48,16 @@ class Embedding(nn.Module):
 
     def forward(self, ids: Tensor) -> Tensor:
         """Embed ids (B, T); gives (B, T, D)."""
-        return self.dropout(self.pieces(ids) * self.scale)
+        return self.dropout(self.placed(self.pieces(ids) * self.scale))
 
     def of_few(self, ids: Tensor) -> Tensor:
         """As `forward`, with a sparse gradient: one of the whole vocabulary costs more than a few ids do."""
-        return self.dropout(F.embedding(ids, self.pieces.weight, self.pieces.padding_idx, sparse=True) * self.scale)
+        found = F.embedding(ids, self.pieces.weight, self.pieces.padding_idx, sparse=True)
+        return self.dropout(self.placed(found * self.scale))
+
+    def placed(self, x: Tensor) -> Tensor:
+        """Embeddings (B, T, D) that know their positions; here they do not."""
+        return x
 
 
 class PositionalEmbedding(Embedding):
@@ -68,9 +73,9 @@ class PositionalEmbedding(Embedding):
         else:
             self.register_buffer("positions", sinusoidal(config.max_positions, config.width), persistent=False)
 
-    def forward(self, ids: Tensor) -> Tensor:
-        """Embed ids (B, T); gives (B, T, D)."""
-        return self.dropout(self.pieces(ids) * self.scale + self.positions[: ids.shape[1]])
+    def placed(self, x: Tensor) -> Tensor:
+        """Embeddings (B, T, D) plus those of positions 0 to T - 1."""
+        return x + self.positions[: x.shape[1]]
 
     def at(self, ids: Tensor, position: int) -> Tensor:
         """Embed ids (R,) at one position, without dropout; gives (R, D)."""

@@ -35,7 +35,8 @@ class Layers(nn.Module):
 
         Args:
             x: (B, T, inputs).
-            before: each layer's state before the first step; or, from zeros on, where there is no padding, (B, T).
+            before: each layer's state before the first step; or a mask (B, T), true where there is no padding: then the
+                states before are zeros.
 
         Returns:
             The last layer's outputs (B, T, outputs), and each layer's state after its sentence's last step.
