@@ -1,10 +1,12 @@
 """Whether what makes training fast changes what is learnt: losses of 200 updates, each part replaced by the plain one.
 
-    python -m benchmarks.equality [--threads 2] [--updates 200]
+    python -m benchmarks.equality [--recipe small] [--threads 2] [--updates 200]
 
-The small recipe of `benchmarks.training` in fp32, without dropout (other masks are other trainings), on the same
-batches from the same weights. Replaced are the loss in chunks (by `F.cross_entropy` on all scores), attention by parts
-(by `F.scaled_dot_product_attention`), and oneDNN's matrix kernels (by PyTorch's default ones); then all at once.
+A recipe of `benchmarks.training` in fp32, without dropout (other masks are other trainings), on the same batches from
+the same weights. Replaced are the loss in chunks (by `F.cross_entropy` on all scores), attention by parts (by
+`F.scaled_dot_product_attention`), oneDNN's matrix kernels (by PyTorch's default ones) and Adam's fused kernel (by an
+operation after the other); of the LSTM, which is fed a quarter of its own words then, the gates held at padding (by
+packed sequences) and the sparse gradients of those words (by dense ones); then all at once.
 """
 
 import tempfile
@@ -17,12 +19,16 @@ from unittest.mock import patch
 import click
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from benchmarks.measure import machine, table
 from benchmarks.training import RECIPES, prepare
 from nmt import runtime
+from nmt.config import Optimizer
 from nmt.models.attention import Attention, KeysValues
+from nmt.models.embedding import Embedding
+from nmt.models.masked_rnn import packed
+from nmt.optim import make
 from nmt.training import Experiment, Trainer
 
 Losses = list[float]
@@ -53,18 +59,30 @@ def default_kernels() -> Iterator[None]:
     torch.set_float32_matmul_precision(chosen)
 
 
+def unfused(model: nn.Module, config: Optimizer) -> torch.optim.Optimizer:
+    """What `nmt.optim.make` gives, which takes one operation after the other."""
+    optimizer = make(model, config)
+    for group in optimizer.param_groups:
+        group.update(fused=False, foreach=False)
+    return optimizer
+
+
 PLAIN: dict[str, Callable[[], Any]] = {
     "loss in chunks": lambda: patch("nmt.training.cross_entropy", plain_loss),
     "attention by parts": lambda: patch.object(Attention, "forward", fused),
     "oneDNN's kernels": default_kernels,
+    "fused Adam": lambda: patch("nmt.optim.make", unfused),
+    "gates held at padding": lambda: patch("nmt.models.recurrent.masked_rnn", packed),
+    "sparse gradients of words fed back": lambda: patch.object(Embedding, "of_few", Embedding.forward),
 }
+PARTS = {"small": list(PLAIN)[:4], "lstm": list(PLAIN)[3:]}
+CHANGES: dict[str, dict[str, float]] = {"small": {"dropout": 0.0}, "lstm": {"dropout": 0.0, "teacher_forcing": 0.75}}
 
 
-def losses(encoded: Path, updates: int, device: torch.device, *replaced: str) -> Losses:
+def losses(encoded: Path, recipe: str, updates: int, device: torch.device, *replaced: str) -> Losses:
     """The loss of each update, nats a target piece."""
-    recipe = RECIPES["small"]
-    training = {"batch": recipe["batch"], "updates": updates}
-    settings = Experiment.model_validate({"model": recipe["model"] | {"dropout": 0.0}, "training": training})
+    model, batch = RECIPES[recipe]["model"] | CHANGES[recipe], RECIPES[recipe]["batch"]
+    settings = Experiment.model_validate({"model": model, "training": {"batch": batch, "updates": updates}})
     found = []
     with tempfile.TemporaryDirectory() as state, ExitStack() as stack:
         for name in replaced:
@@ -86,16 +104,17 @@ def farthest(ours: Losses, plain: Losses) -> tuple[float, float]:
 
 
 @click.command()
+@click.option("--recipe", type=click.Choice([*PARTS]), default="small")
 @click.option("--threads", default=2)
 @click.option("--updates", default=200)
-def main(threads: int, updates: int) -> None:
+def main(recipe: str, threads: int, updates: int) -> None:
     """Print one table: how far the losses are apart."""
     device, lines = runtime.prepare("cpu", threads), []
     with tempfile.TemporaryDirectory() as folder:
-        encoded = prepare(Path(folder), words=False)
-        ours = losses(encoded, updates, device)
-        for title, names in (*((name, [name]) for name in PLAIN), ("all of them", [*PLAIN])):
-            plain = losses(encoded, updates, device, *names)
+        encoded = prepare(Path(folder), words="kind" in RECIPES[recipe]["model"])
+        ours = losses(encoded, recipe, updates, device)
+        for title, names in (*((name, [name]) for name in PARTS[recipe]), ("all of them", PARTS[recipe])):
+            plain = losses(encoded, recipe, updates, device, *names)
             lines.append([title, *(f"{value:.1e}" for value in farthest(ours, plain))])
     print(table(("replaced by the plain one", "farthest apart, relative", "at the end"), lines))
     print(f"\n{updates} updates, loss from {ours[0]:.4f} to {ours[-1]:.4f}. {machine(threads)}")
