@@ -1,6 +1,7 @@
 """LSTM and GRU layers over sentences of different lengths, without a trace of their padding."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -30,8 +31,7 @@ def masked_rnn(layer: nn.LSTM | nn.GRU, x: Tensor, real: Tensor) -> tuple[Tensor
     if x.is_cuda:
         return packed(layer, x, real)
     if real.all():
-        output, state = layer(x)
-        return output, state if isinstance(state, tuple) else (state,)
+        return run(layer, x)
     start = x.new_zeros(1 + layer.bidirectional, len(x), layer.hidden_size)
     options = (True, 1, 0.0, layer.training, layer.bidirectional, True)
     x = torch.cat([x, ~real[..., None]], -1)
@@ -46,10 +46,24 @@ def masked_rnn(layer: nn.LSTM | nn.GRU, x: Tensor, real: Tensor) -> tuple[Tensor
 
 def packed(layer: nn.LSTM | nn.GRU, x: Tensor, real: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
     """The same by packed sequences, which on a GPU are one kernel too; outputs at padding are 0."""
-    sentences = pack_padded_sequence(x, real.sum(1).cpu(), batch_first=True, enforce_sorted=False)
-    output, state = layer(sentences)
-    output, _ = pad_packed_sequence(output, batch_first=True, total_length=x.shape[1])
-    return output, state if isinstance(state, tuple) else (state,)
+    output, state = run(layer, pack_padded_sequence(x, real.sum(1).cpu(), batch_first=True, enforce_sorted=False))
+    return pad_packed_sequence(output, batch_first=True, total_length=x.shape[1])[0], state
+
+
+def run(layer: nn.LSTM | nn.GRU, x: Any, before: tuple[Tensor, ...] = ()) -> tuple[Any, tuple[Tensor, ...]]:
+    """Call a layer, of which a GRU knows no tuples of states.
+
+    Args:
+        layer: batch first.
+        x: (B, T, I), or packed sequences.
+        before: its state before the first step, each part (directions, B, D); from zeros on without.
+
+    Returns:
+        What it gives for x, in the same form, and the state after.
+    """
+    given = before if len(before) > 1 else next(iter(before), None)
+    output, after = layer(x, given)
+    return output, after if isinstance(after, tuple) else (after,)
 
 
 def _with_hold(layer: nn.LSTM | nn.GRU, gates: Sequence[float]) -> list[Tensor]:

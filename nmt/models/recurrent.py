@@ -13,7 +13,7 @@ from nmt.models.alignment import Alignment
 from nmt.models.base import TranslationModel
 from nmt.models.dropout import Dropout
 from nmt.models.embedding import Embedding
-from nmt.models.masked_rnn import masked_rnn
+from nmt.models.masked_rnn import masked_rnn, run
 
 Cells = tuple[Tensor, ...]  # a layer's hidden state, and an LSTM's cell state: each (1, R, D)
 
@@ -47,7 +47,7 @@ class Layers(nn.Module):
             if isinstance(before, Tensor):
                 output, state = masked_rnn(layer, given, before)
             else:
-                output, state = _go_on(layer, given, before[number])
+                output, state = run(layer, given, before[number])
             x = x + output if self.residual and number else output
             after.append(state)
         return x, after
@@ -225,12 +225,6 @@ class Recurrent(TranslationModel):
     def keep(self, state: State, sentences: Tensor) -> State:
         """Keep only these sentences' encodings (their rows are chosen by `reorder`)."""
         return replace(state, source=state.source.only(sentences))
-
-
-def _go_on(layer: nn.LSTM | nn.GRU, x: Tensor, state: Cells) -> tuple[Tensor, Cells]:
-    """Run a layer over x (B, T, I) from a state on; gives outputs and the state after."""
-    output, after = layer(x, state if len(state) > 1 else state[0])  # a GRU's is no tuple
-    return output, after if isinstance(after, tuple) else (after,)
 
 
 def _join(state: Tensor) -> Tensor:
