@@ -97,7 +97,8 @@ class Translator:
         for own in _of_members(weights) if "members" in config else [weights]:
             model = build(settings, sizes[0], sizes[1], self.source.ids.pad)
             load_weights(model, own, folder)
-            self.models.append(model.to(device).eval())
+            model = model.to(device).eval()
+            self.models.append(model.lay_out_for_search() if device.type == "cpu" else model)
         self.model = self.models[0]  # what is asked of it, its settings and limits, all have in common
         self.decoder: Decoder = Ensemble(self.models) if len(self.models) > 1 else self.model
 
