@@ -55,7 +55,8 @@ class Attentions:
     weights: dict[str, Tensor]
     """By sub-layer (layers, heads, rows, columns), as `TranslationModel.attentions` names them: ``source`` and
     ``decoder`` have a row for each piece written, ``target[1:]``; ``decoder`` a column for each piece fed,
-    ``target[:-1]``; the other columns and rows are ``source``. Empty for a model without attention."""
+    ``target[:-1]``; the other columns and rows are ``source``. Of a model that looks at pictures also ``image``, with a
+    row for each piece written and a column for each region. Empty for a model without attention."""
 
 
 @contextmanager
@@ -94,10 +95,12 @@ class Translator:
         settings: Model = TypeAdapter(Model).validate_python(config["model"])
         sizes, weights = [config["vocabulary"][side] for side in SIDES], whole_weights(folder)
         self.models, self.device, self.workers = list[TranslationModel](), device, workers
+        self.parameters = 0
         for own in _of_members(weights) if "members" in config else [weights]:
             model = build(settings, sizes[0], sizes[1], self.source.ids.pad)
             load_weights(model, own, folder)
             model = model.to(device).eval()
+            self.parameters += sum(parameter.numel() for parameter in model.parameters())
             self.models.append(model.lay_out_for_search() if device.type == "cpu" else model)
         self.model = self.models[0]  # what is asked of it, its settings and limits, all have in common
         self.decoder: Decoder = Ensemble(self.models) if len(self.models) > 1 else self.model

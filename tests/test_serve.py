@@ -121,13 +121,14 @@ def assert_up(port: int) -> None:
 # What it answers
 
 
-def test_models_say_what_they_are(port: int) -> None:
+def test_models_say_what_they_are(port: int, folders: dict[str, Path]) -> None:
     status, _, answer = call(port, "/api/models")
     found = {model["name"]: model for model in answer["models"]}
     assert status == 200 and list(found) == [f"copy/{name}, seed 1, last" for name in MODELS]
     assert found[COPY]["attention"] == {part: {"layers": 2, "heads": 4} for part in ("encoder", "decoder", "source")}
     assert found["copy/lstm, seed 1, last"]["attention"] == {"source": {"layers": 1, "heads": 1}}
     assert found["copy/blind, seed 1, last"]["attention"] == {}
+    assert found[COPY]["parameters"] == read_json(folders["copy"] / "provenance.json")["parameters"]
     assert (found[COPY]["source"], found[COPY]["target"], found[COPY]["kind"]) == ("en", "de", "Transformer")
     assert answer["limits"] == {"words": WORDS, "bytes": TEXT, "nbest": 10}
 

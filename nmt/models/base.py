@@ -40,7 +40,8 @@ class TranslationModel(nn.Module, ABC):
 
         Returns:
             ``source`` (B, L, H, T, S): the decoder over the source; a Transformer also ``encoder`` (B, L, H, S, S) and
-            ``decoder`` (B, L, H, T, T). L layers, H heads, 1 each where there is no choice. Empty without attention.
+            ``decoder`` (B, L, H, T, T), and a multimodal one ``image`` (B, L, H, T, R). L layers, H heads, 1 each where
+            there is no choice. Empty without attention.
         """
 
     @abstractmethod

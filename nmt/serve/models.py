@@ -39,7 +39,7 @@ class Served:
         return {
             "name": self.name, "source": source, "target": target,
             "kind": type(self.translator.model).__name__,
-            "parameters": sum(p.numel() for model in self.translator.models for p in model.parameters()),
+            "parameters": self.translator.parameters,
             "tokenised": self.translator.cleaning.tokenize == "moses",
             "attention": {part: {"layers": layers, "heads": heads} for part, (layers, heads) in self.sublayers.items()},
         }  # fmt: skip
