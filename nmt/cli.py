@@ -561,7 +561,7 @@ seeds_option = click.option(
     "seeds",
     multiple=True,
     type=click.IntRange(0, 2**32 - 1),
-    help="Instead of the settings'; can be given several times.",
+    help="Instead of the settings'; a table's own come first. Can be given several times.",
 )
 
 

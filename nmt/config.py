@@ -468,7 +468,10 @@ class Decoding(Strict):
     nbest: Positive = 1
     length_factor: float = Field(2.0, gt=0, description="longest output = factor * source pieces + extra")
     length_extra: int = Field(10, ge=0)
-    batch: BatchSize = Field("8192 tokens", description="64 sentences | 4096 tokens; of these at most 2,048 on the CPU, unless it samples")
+    batch: BatchSize = Field(
+        "8192 tokens",
+        description="64 sentences | 4096 tokens; of these at most 2,048 on the CPU, unless it samples",
+    )
     replace_unknown: bool = Field(
         False, description="write the source word that was looked at most for <unk> (Jean and others 2015); words only"
     )

@@ -109,11 +109,12 @@ def test_the_gate_follows_its_formula() -> None:
         torch.testing.assert_close(row, word + share * vector, rtol=0, atol=1e-10)
 
 
+@pytest.mark.parametrize("laid_out", [False, True])
 @pytest.mark.parametrize("fusion", FUSIONS)
-def test_steps_equal_teacher_forcing_and_padding_changes_nothing(fusion: str) -> None:
+def test_steps_equal_teacher_forcing_and_padding_changes_nothing(fusion: str, laid_out: bool) -> None:
     model, source, target, images = make(fusion), padded([6, 3, 4]), padded([7, 7, 7]), pictures(3)
     whole = torch.log_softmax(model.projection(model(source, target, images)).float(), -1)
-    state = model.start(source, images)
+    state = (model.lay_out_for_search() if laid_out else model).start(source, images)
     for t in range(7):
         log_probs, state = model.step(state, target[:, t])
         torch.testing.assert_close(log_probs, whole[:, t], rtol=0, atol=1e-6)

@@ -226,11 +226,12 @@ def test_the_whole_model_equals_explicit_loops_and_padding_changes_nothing(optio
         torch.testing.assert_close(found[b, : len(words)], torch.stack(expected), rtol=0, atol=1e-10)
 
 
+@pytest.mark.parametrize("laid_out", [False, True])
 @pytest.mark.parametrize("options", VARIANTS)
-def test_steps_of_search_give_what_teacher_forcing_gives(options: dict[str, Any]) -> None:
+def test_steps_of_search_give_what_teacher_forcing_gives(options: dict[str, Any], laid_out: bool) -> None:
     model = make(**options).eval()
     expected = torch.log_softmax(model.projection(model(SOURCE, TARGET)).float(), -1)
-    state = model.start(SOURCE)
+    state = (model.lay_out_for_search() if laid_out else model).start(SOURCE)
     for t in range(TARGET.shape[1]):
         found, state = model.step(state, TARGET[:, t])
         torch.testing.assert_close(found, expected[:, t], rtol=0, atol=1e-5)

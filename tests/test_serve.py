@@ -135,6 +135,7 @@ def test_models_say_what_they_are(port: int, folders: dict[str, Path]) -> None:
 
 def test_translations_are_those_of_the_library(port: int, folders: dict[str, Path]) -> None:
     translator = Translator.load(folders["copy"], "cpu")
+    assert translator.model.projection.weight.t().is_contiguous()  # laid out for search
     for line in copy_lines(20, 7):
         _, _, answer = ask(port, line, nbest=3)
         [expected] = translator.translate_clean([line], Decoding(beam=5, nbest=3))

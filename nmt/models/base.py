@@ -53,9 +53,10 @@ class TranslationModel(nn.Module, ABC):
         """Feed each row's last id (R,); gives log-probabilities of the next (R, V), and the new state."""
 
     def lay_out_for_search(self) -> Self:
-        """Keep the weights of linear layers by input, not by output: the CPU multiplies a search's few rows faster so.
+        """Keep the weights of linear layers by input, not by output: a search's few rows are multiplied faster so.
 
-        Weights that were tied to an embedding are a copy then. For a model that is trained no more.
+        MKL packs weights that lie by output anew for each product. For a model that is trained no more: those that were
+        tied to an embedding are a copy then.
         """
         for layer in self.modules():
             if isinstance(layer, nn.Linear):
