@@ -16,7 +16,6 @@ import torch
 
 from nmt.errors import ConfigError
 
-FEW_ROWS = 256
 M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_MAX = -1, -2, -4  # glibc's malloc.h
 
 
@@ -61,14 +60,14 @@ def _keep_few_kernels() -> None:
 
 
 @contextmanager
-def kernels_for(rows: int, device: torch.device) -> Iterator[None]:
-    """While this lasts, matrix kernels for a search of so many rows.
+def kernels_without_shapes(device: torch.device) -> Iterator[None]:
+    """While this lasts, PyTorch's default matrix kernels on the CPU, for search.
 
-    oneDNN makes a kernel for each new shape, and every step of a search has new ones: for few rows that takes longer
-    than the products themselves, and the default kernels make the whole search up to 1.8 times as fast.
+    oneDNN makes a kernel for each new shape. Every step of a search has new ones, and in fused attention, where each
+    sentence is a product of its own, this takes ten times as long as all of them: searches are up to 1.8 times as fast.
     """
     chosen = torch.get_float32_matmul_precision()
-    if device.type == "cpu" and rows < FEW_ROWS:
+    if device.type == "cpu":
         torch.set_float32_matmul_precision("highest")
     try:
         yield

@@ -96,7 +96,7 @@ def search(
     Returns:
         For each sentence its ``nbest`` hypotheses, best first.
     """
-    with runtime.kernels_for(source.shape[0] * config.beam, source.device):
+    with runtime.kernels_without_shapes(source.device):
         return _Beams(decoder, source, config, ids, images).run()
 
 
