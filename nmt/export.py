@@ -125,7 +125,7 @@ def _decoder(spec: Any, model: Transformer) -> None:
         _feed_forward(to.ffn, layer.feed_forward, around_feed_forward.norm)
     if model.config.norm == "pre":
         _norm(spec.layer_norm, model.decoder_norm)
-    spec.projection.weight = _array(model.projection.weight)
+    spec.projection.weight = _array(model.projection.weight[: model.projection.out_features])
 
 
 def _embedding(spec: Any, pieces: Any, embedding: PositionalEmbedding) -> None:

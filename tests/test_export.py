@@ -75,7 +75,7 @@ def test_random_models_give_the_same_log_probabilities(
     for source, target, theirs in zip(sources, targets, engine(tmp_path / "out").score_batch(*pieces), strict=True):
         with torch.inference_mode():
             inputs = torch.tensor([[IDS.bos, *source, IDS.eos]]), torch.tensor([[IDS.bos, *target]])
-            log_probs = translator.model.projection(translator.model(*inputs)[0]).log_softmax(-1)
+            log_probs = translator.model.log_probabilities(translator.model(*inputs)[0])
         ours = [float(log_probs[t, piece]) for t, piece in enumerate([*target, IDS.eos])]
         assert theirs.log_probs == pytest.approx(ours, abs=2e-5)
 

@@ -118,18 +118,20 @@ def test_steps_equal_teacher_forcing_and_padding_changes_nothing(options: dict[s
         torch.nn.init.normal_(bias_or_norm, std=0.5)  # that of no two layers the same
     source, target = padded([6, 3, 4]), padded([7, 7, 7])
     whole = torch.log_softmax(model.projection(model(source, target)).float(), -1)
+    alone = torch.log_softmax(model.projection(model(source[1:2, :3], target[1:2])).float(), -1)
+    torch.testing.assert_close(alone[0], whole[1], rtol=0, atol=1e-6)
     state = (model.lay_out_for_search() if laid_out else model).start(source)
     for t in range(7):
         log_probs, state = model.step(state, target[:, t])
         torch.testing.assert_close(log_probs, whole[:, t], rtol=0, atol=1e-6)
-    alone = torch.log_softmax(model.projection(model(source[1:2, :3], target[1:2])).float(), -1)
-    torch.testing.assert_close(alone[0], whole[1], rtol=0, atol=1e-6)
 
 
 def test_laid_out_for_search_linear_weights_lie_by_input_and_embeddings_as_they_were() -> None:
     model = make(tied="all").eval()
     before = {name: weight.clone() for name, weight in model.state_dict().items()}
     after = model.lay_out_for_search().state_dict()
+    projection = after.pop("projection.weight")  # filled up from 23 pieces to 32
+    torch.testing.assert_close(projection, F.pad(before.pop("projection.weight"), (0, 0, 0, 9)), rtol=0, atol=0)
     torch.testing.assert_close(after, before, rtol=0, atol=0)
     assert model.projection.weight.t().is_contiguous()
     assert model.decoder[0].source_attention.query_weights()[0].stride() == (1, 3 * 16)

@@ -238,6 +238,20 @@ def test_steps_of_search_give_what_teacher_forcing_gives(options: dict[str, Any]
 
 
 @torch.no_grad()
+@pytest.mark.parametrize("decoding", [{"beam": 1}, {"beam": 12, "nbest": 12}, {"beam": 1, "sampling": True}])
+def test_a_model_laid_out_for_search_translates_alike_and_never_writes_what_its_vocabulary_lacks(
+    decoding: dict[str, Any],
+) -> None:
+    model, config = make(3).eval(), Decoding(length_extra=6, **decoding)
+    expected = search(model, SOURCE, config, IDS)
+    found = search(model.lay_out_for_search(), SOURCE, config, IDS)
+    assert model.projection.weight.shape == (16, 8)  # of 13 pieces
+    for before, after in zip(expected, found, strict=True):
+        assert [h.ids for h in after] == [h.ids for h in before]
+        assert [h.score for h in after] == pytest.approx([h.score for h in before], abs=1e-5)
+
+
+@torch.no_grad()
 @pytest.mark.parametrize("options", VARIANTS)
 def test_a_sentence_is_translated_alike_in_any_company(options: dict[str, Any]) -> None:
     model, config = make(3, **options).eval(), Decoding(beam=3, nbest=2, length_extra=6)

@@ -364,7 +364,7 @@ def test_models_translate_together_by_the_mean_of_their_probabilities(
     source = torch.tensor([[ids.bos, *both.source.encode([line])[0], ids.eos]])
     fed, expected = torch.tensor([[ids.bos, *found.ids]]), [*found.ids, ids.eos]
     with torch.inference_mode():
-        each = [one.model.projection(one.model(source, fed)).softmax(-1)[0] for one in alone]
+        each = [one.model.log_probabilities(one.model(source, fed)[0]).exp() for one in alone]
     log_probability = float(torch.stack(each).mean(0).log()[range(len(expected)), expected].sum())
     assert found.score == pytest.approx(log_probability / len(expected), abs=1e-4)
     looked = [one.attentions(line, found).weights["source"] for one in (both, *alone)]

@@ -4,9 +4,11 @@ from abc import ABC, abstractmethod
 from typing import Any, Self
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nmt.config import Multimodal, Recurrent, Transformer
+from nmt.models.attention import VECTOR
 
 
 class TranslationModel(nn.Module, ABC):
@@ -53,11 +55,14 @@ class TranslationModel(nn.Module, ABC):
         """Feed each row's last id (R,); gives log-probabilities of the next (R, V), and the new state."""
 
     def lay_out_for_search(self) -> Self:
-        """Keep the weights of linear layers by input, not by output: a search's few rows are multiplied faster so.
+        """Lay out the weights of linear layers so that MKL multiplies the few rows of a search fast.
 
-        MKL packs weights that lie by output anew for each product. For a model that is trained no more: those that were
-        tied to an embedding are a copy then.
+        By input, since it packs weights that lie by output anew for each product. The projection is filled up: on some
+        processors, rows of scores that are no multiple of `VECTOR` long are written half as fast. For a model that is
+        trained no more: weights that were tied to an embedding are a copy then.
         """
+        weight = self.projection.weight
+        self.projection.weight = nn.Parameter(F.pad(weight, (0, 0, 0, -len(weight) % VECTOR)), requires_grad=False)
         for layer in self.modules():
             if isinstance(layer, nn.Linear):
                 layer.weight = nn.Parameter(layer.weight.detach().t().contiguous().t(), requires_grad=False)
@@ -65,8 +70,11 @@ class TranslationModel(nn.Module, ABC):
 
     def log_probabilities(self, hidden: Tensor) -> Tensor:
         """Decoder outputs (R, D) to log-probabilities of the next pieces (R, V), for `step`: without gradients."""
-        scores = self.projection(hidden).float()
-        return torch.log_softmax(scores, -1, out=scores)  # in place: half the memory to go through
+        scores, vocabulary = self.projection(hidden).float(), self.projection.out_features
+        if scores.shape[1] == vocabulary:
+            return torch.log_softmax(scores, -1, out=scores)  # in place: half the memory to go through
+        scores[:, vocabulary:] = -torch.inf
+        return torch.log_softmax(scores, -1, out=scores)[:, :vocabulary]
 
     @abstractmethod
     def reorder(self, state: Any, rows: Tensor) -> Any:
