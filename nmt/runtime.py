@@ -63,8 +63,9 @@ def _keep_few_kernels() -> None:
 def kernels_without_shapes(device: torch.device) -> Iterator[None]:
     """While this lasts, PyTorch's default matrix kernels on the CPU, for search.
 
-    oneDNN makes a kernel for each new shape. Every step of a search has new ones, and in fused attention, where each
-    sentence is a product of its own, this takes ten times as long as all of them: searches are up to 1.8 times as fast.
+    oneDNN makes a kernel for each new shape, of which every step of a search has some, and fused attention one for each
+    sentence, which takes ten times as long as to multiply. Without, small models search up to 1.8 times as fast with
+    few rows, up to 1.4 times with many; with width 512 there is no difference (benchmarks/RESULTS.md).
     """
     chosen = torch.get_float32_matmul_precision()
     if device.type == "cpu":

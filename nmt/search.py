@@ -141,6 +141,7 @@ def top(log_probs: Tensor, scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
     chosen = (scores[..., None] + of_blocks.view(sentences, width, -1)).flatten(1).topk(count).indices  # (B, count)
     rows, pieces = chosen // blocks, (chosen % blocks * BLOCK)[..., None] + torch.arange(BLOCK)  # (B, count, BLOCK)
     columns = (rows[..., None] * vocabulary + pieces.clamp(max=vocabulary - 1)).flatten(1)
+    # Rows of a vocabulary that was filled up lie apart and are copied here, which the faster projection outweighs.
     found = log_probs.reshape(sentences, -1).gather(1, columns).view(pieces.shape) + scores.gather(1, rows)[..., None]
     values, places = found.masked_fill_(pieces >= vocabulary, -torch.inf).flatten(1).topk(count)
     return values, columns.gather(1, places)

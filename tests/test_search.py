@@ -155,22 +155,26 @@ def test_sampling_draws_pieces_as_often_as_the_model_finds_them_likely() -> None
 
 
 @pytest.mark.parametrize(("vocabulary", "width"), [(1000, 5), (1024, 5), (700, 1), (3, 2)])
-def test_top_is_what_sorting_everything_gives(vocabulary: int, width: int) -> None:
+@pytest.mark.parametrize("apart", [0, 9])
+def test_top_is_what_sorting_everything_gives(vocabulary: int, width: int, apart: int) -> None:
     torch.manual_seed(1)
-    log_probs, scores = torch.randn(64 * width, vocabulary), torch.randn(64, width)
+    log_probs = torch.randn(64 * width, vocabulary + apart)[:, :vocabulary]  # as of a vocabulary that was filled up
+    scores = torch.randn(64, width)
     log_probs[0, vocabulary - 1] = scores[1, 0] = 9.0  # the last column, which may be in no whole block
     log_probs[:, 1] = -torch.inf  # as forbidden pieces are
     count = 2 * width
-    expected, places = (scores[..., None] + log_probs.view(64, width, -1)).flatten(1).sort(1, descending=True)
+    expected, places = (scores[..., None] + log_probs.reshape(64, width, -1)).flatten(1).sort(1, descending=True)
     values, columns = top(log_probs, scores, count)
     torch.testing.assert_close(values, expected[:, :count])
     assert columns.tolist() == places[:, :count].tolist()
 
 
 @pytest.mark.parametrize(("rows", "vocabulary"), [(700, 100), (700, 50), (64, 1024), (64, 1000), (3, 1000)])
-def test_greatest_is_the_first_of_the_greatest_of_each_row(rows: int, vocabulary: int) -> None:
+@pytest.mark.parametrize("apart", [0, 9])
+def test_greatest_is_the_first_of_the_greatest_of_each_row(rows: int, vocabulary: int, apart: int) -> None:
     torch.manual_seed(1)
-    log_probs = torch.randint(0, vocabulary // 5, (rows, vocabulary)).float()  # several of a row are equal
+    whole = torch.randint(0, vocabulary // 5, (rows, vocabulary + apart)).float()  # several of a row are equal
+    log_probs = whole[:, :vocabulary]  # as of a vocabulary that was filled up
     log_probs[0, vocabulary - 1] = vocabulary  # the last column, which may be in no whole block
     log_probs[1, :-1] = -torch.inf  # as where an end is forced
     values, columns = greatest(log_probs)

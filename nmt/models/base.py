@@ -20,7 +20,7 @@ class TranslationModel(nn.Module, ABC):
 
     config: Transformer | Multimodal | Recurrent
     pad: int
-    projection: nn.Linear  # decoder outputs to scores of the target vocabulary
+    projection: nn.Linear  # decoder outputs to scores of the target vocabulary; search asks `log_probabilities` instead
 
     @property
     def longest(self) -> int:
@@ -59,7 +59,8 @@ class TranslationModel(nn.Module, ABC):
 
         By input, since it packs weights that lie by output anew for each product. The projection is filled up: on some
         processors, rows of scores that are no multiple of `VECTOR` long are written half as fast. For a model that is
-        trained no more: weights that were tied to an embedding are a copy then.
+        trained no more: weights that were tied to an embedding are a copy then, and `projection` gives columns that
+        belong to no piece, which `log_probabilities` leaves out.
         """
         weight = self.projection.weight
         self.projection.weight = nn.Parameter(F.pad(weight, (0, 0, 0, -len(weight) % VECTOR)), requires_grad=False)

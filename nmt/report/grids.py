@@ -202,8 +202,8 @@ def _about(data: Json) -> list[str]:
         said.append(f"In brackets the 95 % bootstrap interval of a system trained with one seed{together}.")
     if _cleaned_apart(trained):
         said.append(
-            "Rows of one test set have references that were cleaned differently: compare them by the comparisons "
-            "below, for which both are lowercased where one is, not by their scores."
+            "Rows of one test set have references that were cleaned differently: their scores do not compare. The "
+            "tests of differences do, which lowercase both where one writes lower case."
         )
     if any(row["quoted"] for row in data["rows"]):
         said.append("Quoted: a published figure for reference only, not trained here.")
