@@ -62,6 +62,8 @@ def ensemble(models: Sequence[Path], out: Path) -> None:
     """
     if len(models) < 2:
         raise ConfigError(f"expected two models or more for an ensemble, got {len(models)}; name more")
+    if len({model.resolve() for model in models}) < len(models):
+        raise ConfigError("expected different models for an ensemble, got one twice; name each once")
     for model in models:
         if differs := _differences(model, models[0]):
             raise ConfigError(

@@ -8,8 +8,17 @@ from typing import Any
 
 from nmt.config import Cleaning, Decoding
 from nmt.corpora import misaligned
-from nmt.errors import ConfigError
-from nmt.files import atomic_directory, count_lines, read_json, read_lines, sha256, write_json, write_lines
+from nmt.errors import ConfigError, DataError
+from nmt.files import (
+    atomic_directory,
+    check_apart,
+    count_lines,
+    read_json,
+    read_lines,
+    sha256,
+    write_json,
+    write_lines,
+)
 from nmt.text.clean import clean_line, restore
 from nmt.translate import decode_file
 
@@ -31,6 +40,7 @@ def translate_text(model: Path, text: Path, out: Path, decoding: Decoding, devic
         ConfigError, DataError: as `nmt.translate.decode_file` does.
         Interrupted: told to stop by a signal.
     """
+    check_apart(out, [text])
     recipe = read_json(model / "cleaning.json")
     (source, target), cleaning = recipe["languages"].split("-"), Cleaning(**recipe["cleaning"])
     cleaned, written = (out.with_name(f"{out.name}.{part}") for part in ("cleaned", "hypotheses"))
@@ -63,7 +73,7 @@ def mix(raw: Path, text: Path, translations: Path, out: Path, languages: str, co
 
     Raises:
         ConfigError: there are translations into another language, or ``out`` is one of the other folders.
-        DataError: a file is missing or not UTF-8, or the translations are not as many as the lines translated.
+        DataError: a file is missing or not UTF-8, or the translations are of another text.
     """
     source, target = languages.split("-")
     corpus, making = read_json(raw / "corpus.json"), read_json(translations / "decoding.json")
@@ -73,6 +83,10 @@ def mix(raw: Path, text: Path, translations: Path, out: Path, languages: str, co
         raise ConfigError(f"{out}: expected a folder for the mixed corpus, got one that it is made of; name another")
     written, original = translations / "translations.txt", text / f"train.{target}"
     added = _pairs(written, original)
+    if making["text_sha256"] != sha256(original):
+        raise DataError(
+            f"{written}: expected translations of {original}, got those of another text; translate it again"
+        )
     with atomic_directory(out, "corpus.json") as part:
         for file in raw.iterdir():
             if file.name not in ("corpus.json", f"train.{source}", f"train.{target}"):

@@ -86,7 +86,7 @@ class Checkpoints:
                     self.progress(checkpoint)
                 else:
                     newest = self._load(checkpoint, model, optimizer)
-            except (DataError, KeyError, TypeError) as error:
+            except (DataError, TypeError) as error:
                 warnings.warn(f"{error}; set aside as damaged-{checkpoint.name}, resuming from before", stacklevel=2)
                 shutil.rmtree(self.folder / f"damaged-{checkpoint.name}", ignore_errors=True)
                 checkpoint.replace(self.folder / f"damaged-{checkpoint.name}")
@@ -167,9 +167,12 @@ def load_verified(checkpoint: Path, name: str) -> dict[str, Tensor]:
     expected = read_json(checkpoint / PROGRESS)["sha256"][name]
     path = checkpoint / name
     if not path.is_file():
-        raise DataError(f"{path}: no such file")
+        raise DataError(f"{path}: no such file; choose another checkpoint (--at), or train again")
     if (got := sha256(path)) != expected:
-        raise DataError(f"{path}: expected sha256 {expected[:12]}…, got {got[:12]}… ({path.stat().st_size:,} bytes)")
+        raise DataError(
+            f"{path}: expected sha256 {expected[:12]}…, got {got[:12]}… ({path.stat().st_size:,} bytes)"
+            "; choose another checkpoint (--at), or train again"
+        )
     return read_tensors(path)
 
 

@@ -56,7 +56,9 @@ shard_option = click.option(
     callback=_shard,
     help="Do only this part, of so many; the same command without --shard does what is missing, and joins all.",
 )
-config_option = click.option("--config", "settings", default="{}", help="YAML or JSON, or a file of it.")
+config_option = click.option(
+    "--config", "settings", default="{}", help="YAML or JSON, or a .yaml, .yml or .json file of it."
+)
 
 
 def device_options(command: Command) -> Command:
@@ -93,6 +95,11 @@ class Commands(click.Group):
             if (error.name or "nmt").split(".")[0] == "nmt":
                 raise
             _fail(f"this needs the package {error.name}, which is not installed; pip install -r envs/requirements.txt")
+        except (MemoryError, RuntimeError) as error:
+            if not isinstance(error, MemoryError) and not re.search("out of memory|can't allocate memory", str(error)):
+                raise
+            problem = f"{str(error).splitlines()[0][:200]}; " if str(error) else ""
+            _fail(f"not enough memory: {problem}choose a smaller training.batch, decoding.batch or model")
         except Interrupted as interruption:
             click.echo(f"nmt: {interruption}; run the same command again to resume", err=True)
             raise SystemExit(interruption.exit_code) from None
@@ -426,6 +433,8 @@ def mix(raw: Path, text: Path, translations: Path, out: Path, languages: str, co
     """
     from nmt.back_translation import mix as run
 
+    if tag and not re.fullmatch("[A-Za-z]+", tag):
+        raise ConfigError(f"--tag: expected letters, got {tag!r}")
     run(raw, text, translations, out, languages, copies, tag)
 
 
@@ -477,6 +486,8 @@ def track_prepare(settings: str, tables: tuple[Path, ...], out: Path, later: boo
     from nmt.config import Workflow, load_table
     from nmt.tracking import prepare
 
+    if out.name != "tracking.json":
+        raise ConfigError(f"--out: expected tracking.json in some folder, got {out}")
     workflow = settings_of(Workflow, settings)
     prepare(
         workflow.tracking.uri,
@@ -527,7 +538,13 @@ def track_publish(
 
 @main.command()
 @click.argument("table", type=PATH)
-@click.option("--config", "settings", default="config.yaml", show_default=True, help="YAML or JSON, or a file of it.")
+@click.option(
+    "--config",
+    "settings",
+    default="config.yaml",
+    show_default=True,
+    help="YAML or JSON, or a .yaml, .yml or .json file of it.",
+)
 def report(table: Path, settings: str) -> None:
     """Write TABLE (a table file) as Markdown, CSV, HTML and JSON, with its figures."""
     from nmt.config import Workflow, load_table
@@ -657,11 +674,12 @@ def translate(
     threads: int | None,
 ) -> None:
     """Translate raw text: FILES, standard input, or line by line at a prompt."""
-    from nmt.files import check_writable, decode_lines, read_lines
+    from nmt.files import check_apart, check_writable, decode_lines, read_lines
 
     decoding = _decoding(beam, length_penalty, nbest)
     if out:
         check_writable(out)
+        check_apart(out, files)
     prompt = not files and sys.stdin.isatty()
     if prompt and out:
         raise ConfigError("--out: expected FILES or text on standard input to translate, got a terminal; name a file")

@@ -38,8 +38,9 @@ Selection = Annotated[
     ),
 ]
 Probability = Annotated[float, Field(ge=0, lt=1)]
-Positive = Annotated[int, Field(ge=1)]
-Seed = Annotated[int, Field(ge=0, lt=2**32)]
+Count = Annotated[int, Field(ge=0, strict=True)]  # strict: true is no number
+Positive = Annotated[int, Field(ge=1, strict=True)]
+Seed = Annotated[int, Field(ge=0, lt=2**32, strict=True)]
 
 
 def _different(values: list[Any]) -> list[Any]:
@@ -127,10 +128,10 @@ class Cleaning(Strict):
 class SpecialIds(Strict):
     """Ids of the four special pieces: 0 to 3 in any order."""
 
-    pad: int = 0
-    unk: int = 1
-    bos: int = 2
-    eos: int = 3
+    pad: Count = 0
+    unk: Count = 1
+    bos: Count = 2
+    eos: Count = 3
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:
@@ -145,7 +146,7 @@ class Subwords(Strict):
     kind: Literal["bpe", "bbpe", "words"] = Field(
         "bpe", description="bbpe: BPE over the bytes of UTF-8 (Wang, Cho and Gu 2019), to which nothing is unknown"
     )
-    size: int = Field(8192, ge=8, description="pieces, the four special ones included; for words: at most")
+    size: int = Field(8192, ge=8, strict=True, description="pieces, the four special ones included; for words: at most")
     joint: bool = Field(True, description="one vocabulary for both sides, or one a side of this size each")
     ids: SpecialIds = SpecialIds()
     dropout: Probability = Field(
@@ -354,9 +355,9 @@ class Schedule(Strict):
         gt=0,
         description="rate after warm-up; when not given (width * warmup)^-0.5, Vaswani and others' eq. 3",
     )
-    warmup: int = Field(4000, ge=0, description="updates")
+    warmup: Count = Field(4000, description="updates")
     initial: float = Field(0.0, ge=0)
-    cooldown: int = Field(0, ge=0, description="last updates, in which a factor falls from 1 to 0")
+    cooldown: Count = Field(0, description="last updates, in which a factor falls from 1 to 0")
 
     @property
     def to_the_end(self) -> bool:
@@ -394,11 +395,11 @@ class Training(Strict):
     checkpoint_every: Interval = "1 epochs"
     validate_every: Interval = "1 epochs"
     validation_bleu: bool = Field(True, description="greedily translate the validation set at each validation")
-    train_bleu: int = Field(0, ge=0, description="training sentences translated too, for their BLEU beside it")
+    train_bleu: Count = Field(0, description="training sentences translated too, for their BLEU beside it")
     monitor: Literal["loss", "bleu"] = Field("loss", description="what best means, on the validation set")
     patience: Positive | None = Field(None, description="stop after so many validations without a better one")
     keep_last: Positive | None = Field(None, description="checkpoints kept; all when not given")
-    keep_best: int = Field(1, ge=0, description="best checkpoints kept besides")
+    keep_best: Count = Field(1, description="best checkpoints kept besides")
     precision: Literal["fp32", "bf16"] = "fp32"
     on_nan: Literal["stop", "skip"] = Field(
         "stop", description="at a gradient that is no number: stop, its batch saved, or leave the update out and count"
@@ -467,7 +468,7 @@ class Decoding(Strict):
     length_penalty: float = Field(1.0, description="a hypothesis scores log p / length^penalty")
     nbest: Positive = 1
     length_factor: float = Field(2.0, gt=0, description="longest output = factor * source pieces + extra")
-    length_extra: int = Field(10, ge=0)
+    length_extra: Count = 10
     batch: BatchSize = Field(
         "8192 tokens",
         description="64 sentences | 4096 tokens; of these at most 2,048 on the CPU, unless it samples",
@@ -611,7 +612,7 @@ class _Shown(Strict):
     tests: Names = Field(description="test sets; rows use the first unless they name another")
     rows: list[Row] = Field(min_length=1)
     figures: Annotated[list[Figure], Different] = ["loss", "accuracy", "bleu", "learning-rate"]
-    samples: int = Field(10, ge=0, description="sample translations shown")
+    samples: Count = Field(10, description="sample translations shown")
     metrics: Annotated[list[Metric], Different] = Field(
         ["bleu", "ter", "chrf"], min_length=1, description="shown, in this order; then those that are published"
     )
@@ -811,7 +812,15 @@ def _deleted_again(number: int, unit: str, training: Training) -> str | None:
     )
 
 
-UserPath = Annotated[Path, AfterValidator(Path.expanduser)]
+def _at_home(path: Path) -> Path:
+    """``~`` replaced by a user's home."""
+    try:
+        return path.expanduser()
+    except RuntimeError as error:
+        raise ValueError(f"expected a path, got {path}: {error}") from None
+
+
+UserPath = Annotated[Path, AfterValidator(_at_home)]
 """A path as users write it, ``~`` for their home."""
 
 

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from nmt.chunks import WHOLE, Chunks, Shard, blocks, mark
 from nmt.config import SpecialIds, Subwords, amount
-from nmt.errors import DataError
+from nmt.errors import ConfigError, DataError
 from nmt.files import DROPPED, atomic_directory, count_lines, read_json, read_lines, sha256, write_json
 from nmt.images import OfSplit, Pictures, none
 from nmt.subwords import SIDES, Vocabulary
@@ -44,11 +44,15 @@ def encode_corpus(clean: Path, subwords: Path, out: Path, languages: str, shard:
 
     Raises:
         DataError: a file is missing, not UTF-8, or the two sides differ in length.
+        ConfigError: the subwords are of other languages, or of these the other way round.
     """
+    learned = read_json(subwords / "subwords.json")
+    if (of := learned.get("languages", languages)) != languages:  # a folder made before they were written down has none
+        raise ConfigError(f"{subwords}: expected subwords of {languages}, got those of {of}; learn these, or name them")
     vocabularies = [Vocabulary(subwords / f"{side}.model") for side in SIDES]
     texts = {split: [clean / f"{split}.{language}" for language in languages.split("-")] for split in SPLITS}
     read = [*(subwords / f"{side}.model" for side in SIDES), *chain.from_iterable(texts.values())]
-    config = _subwords(subwords)
+    config = Subwords(**learned["subwords"])
     chunks = Chunks(out, mark([CHUNK, config.dropout], read), CHUNK)
     if shard:
         for split, files in texts.items():
@@ -68,11 +72,6 @@ def encode_corpus(clean: Path, subwords: Path, out: Path, languages: str, shard:
     chunks.forget()
 
 
-def _subwords(folder: Path) -> Subwords:
-    """The settings that the subwords of a folder were learned by."""
-    return Subwords(**read_json(folder / "subwords.json")["subwords"])
-
-
 def _cuts(split: str, config: Subwords) -> list[float]:
     """The dropout of each time that a split is encoded: what is translated is always cut in one way."""
     return [config.dropout] * config.segmentations if split == "train" else [0.0]
@@ -85,7 +84,7 @@ def _complete(folder: Path, clean: Path, subwords: Path, languages: str, splits:
     if (dropped := clean / DROPPED).is_file():
         shutil.copyfile(dropped, folder / DROPPED)
     shutil.copyfile(clean / f"valid.{languages.split('-')[1]}", folder / "valid.references.txt")
-    report = read_json(clean / "report.json")
+    report, learned = read_json(clean / "report.json"), read_json(subwords / "subwords.json")
     vocabularies = [Vocabulary(folder / f"{side}.model") for side in SIDES]
     meta = {
         "languages": languages,
@@ -93,7 +92,7 @@ def _complete(folder: Path, clean: Path, subwords: Path, languages: str, splits:
         "vocabulary": {side: len(v) for side, v in zip(SIDES, vocabularies, strict=True)},
         "ids": vocabularies[0].ids.model_dump(),
         "cleaning": report["cleaning"],
-        "subwords": read_json(subwords / "subwords.json"),
+        "subwords": {key: learned[key] for key in ("subwords", "vocab_sha256")},
         "corpus": report.get("corpus"),
         **({"images": report["images"]} if "images" in report else {}),
     }
@@ -219,6 +218,8 @@ class Side:
             self._offsets = np.load(prefix.with_name(prefix.name + ".offsets.npy"))
         except (OSError, ValueError, EOFError) as error:
             raise DataError(f"{prefix}.npy: expected encoded text, got: {error}; run `nmt encode` again") from None
+        if self._offsets[-1:].tolist() != [len(self._ids)]:
+            raise DataError(f"{prefix}.npy: expected as many ids as its offsets say; run `nmt encode` again")
         self.lengths: Indices = np.diff(self._offsets) + 2  # BOS and EOS
 
     def pieces(self, index: int) -> list[int]:

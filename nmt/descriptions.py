@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,7 +56,7 @@ class Lsa:
         try:
             with np.load(path) as found:
                 return cls(found["words"], found["idf"], found["components"])
-        except (OSError, ValueError, KeyError) as error:
+        except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
             raise DataError(f"{path}: expected an analysis, got: {error}; make it with `nmt lsa`") from None
 
     def write(self, path: Path) -> None:

@@ -16,7 +16,7 @@ from nmt.backbones import Extractor, load
 from nmt.choices import Network
 from nmt.config import Multimodal
 from nmt.errors import ConfigError, DataError
-from nmt.files import read_json, read_lines, sha256, write_json
+from nmt.files import check_writable, read_json, read_lines, sha256, write_json
 
 SIDE, GRID = 224, 7  # pixels of a picture as networks see it, regions of it along each side
 LISTED = 20  # faulty pictures named in a message
@@ -63,9 +63,12 @@ def extract(
         threads: of the CPU.
 
     Raises:
-        ConfigError: a package is missing, or the GPU asked for.
+        ConfigError: a package is missing, or the GPU asked for, or the array's name ends otherwise.
         DataError: faulty pictures, all in one message; no list, an empty one, or weights that do not fit.
     """
+    check_writable(out)
+    if out.suffix != ".npy":
+        raise ConfigError(f"{out}: expected a name that ends with .npy, for beside it comes one with .json")
     chosen = runtime.prepare(device, threads)
     paths = [folder / name for name in list(read_lines(names))[:limit]]
     if not paths:
@@ -101,7 +104,10 @@ def _absent(paths: Sequence[Path]) -> dict[Path, str]:
 
 def _refuse(faulty: dict[Path, str], folder: Path, names: Path) -> None:
     if faulty:
-        shown = "".join(f"\n  {path.relative_to(folder)}: {why}" for path, why in list(faulty.items())[:LISTED])
+        shown = "".join(
+            f"\n  {path.relative_to(folder) if path.is_relative_to(folder) else path}: {why}"
+            for path, why in list(faulty.items())[:LISTED]
+        )
         more = f"\n  and {len(faulty) - LISTED:,} more" if len(faulty) > LISTED else ""
         raise DataError(
             f"{folder}: expected every picture that {names} names, but {len(faulty):,} cannot be had:{shown}{more}\n"

@@ -9,6 +9,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -44,7 +45,9 @@ def count_lines(path: Path) -> int:
 
 
 def _opened(path: Path) -> BinaryIO:
-    if not path.exists() or path.is_dir():
+    if path.is_dir():
+        raise DataError(f"{path}: expected a file, got a folder; name a file in it")
+    if not path.exists():
         raise DataError(f"{path}: no such file; check the path, or run the stage that writes it")
     return path.open("rb")
 
@@ -61,30 +64,59 @@ def decode_lines(stream: BinaryIO, name: str, first: int = 1) -> Iterator[str]:
             ) from None
 
 
-def read_json(path: Path) -> Any:
+class _Described(dict[str, Any]):
+    """What a JSON file says; asked for a key that it lacks, it names the file."""
+
+    def __init__(self, path: Path, found: dict[str, Any]) -> None:
+        super().__init__(found)
+        self.path = path
+
+    def __missing__(self, key: str) -> Any:
+        raise DataError(f"{self.path}: expected the key {key}, got none; delete it and run its stage again")
+
+
+def read_json(path: Path, kind: type = dict) -> Any:
     """Parse a JSON file that an earlier stage wrote.
 
+    Args:
+        path: the file.
+        kind: what it holds, a dict or a list.
+
     Raises:
-        DataError: the file is missing or is not JSON.
+        DataError: the file is missing, is not JSON, or holds something else; and later, where a dict is asked for a key
+            that it has not.
     """
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        found = json.loads(path.read_text(encoding="utf-8"), object_hook=partial(_Described, path))
     except FileNotFoundError:
         raise DataError(f"{path}: no such file; run the stage that writes it") from None
     except ValueError as error:
         raise DataError(f"{path}: expected JSON, got {error}; delete it and run its stage again") from None
+    if not isinstance(found, kind):
+        expected = "keys and their values" if kind is dict else f"a {kind.__name__}"
+        raise DataError(f"{path}: expected {expected}, got {str(found)[:100]}; delete it and run its stage again")
+    return found
 
 
 def check_writable(path: Path) -> None:
     """Say before hours of work that their result could not be written.
 
     Raises:
-        DataError: there is a folder of this name, or a device or pipe.
+        DataError: there is a folder of this name, a link, or a device or pipe.
     """
+    if path.is_symlink():  # it would be replaced, and what it leads to stay as it is
+        raise DataError(f"{path}: expected a file to write, got a link to {path.readlink()}; name the file itself")
     if path.is_dir():
         raise DataError(f"{path}: expected a file to write, got a folder; name a file in it")
     if path.exists() and not path.is_file():
         raise DataError(f"{path}: expected a file to write, got a device or pipe; name a file")
+
+
+def check_apart(out: Path, sources: Iterable[Path]) -> None:
+    """Say before hours of work that their result would take the place of what it is made from; raises DataError."""
+    for source in sources:
+        if out.exists() and source.exists() and out.samefile(source):
+            raise DataError(f"{out}: expected another file than is read, got {source} itself; name another")
 
 
 @contextmanager

@@ -50,10 +50,12 @@ def read_config(path: Path) -> str:
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
         raise ConfigError(f"{path}, line {line}: expected UTF-8, got other bytes; save it as UTF-8") from None
-    except OSError:
+    except FileNotFoundError:
         here = sorted(p.stem for p in path.parent.glob("*.yaml")) if path.parent.is_dir() else []
         near = nearest(path.stem, here)
         raise ConfigError(f"{path}: no such file; here are: {', '.join(here) or 'none'}{near}") from None
+    except OSError as error:
+        raise ConfigError(f"{path}: expected a file of settings, got: {error.strerror}; name another") from None
 
 
 def load_yaml(text: str, where: str) -> Any:
@@ -63,7 +65,7 @@ def load_yaml(text: str, where: str) -> Any:
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else "?"
         raise ConfigError(f"{where}, line {line}: expected YAML, got {error.problem}") from None
-    except (yaml.YAMLError, ValueError) as error:  # a control character, a date that is none
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # a control character, a date that is none
         raise ConfigError(f"{where}: expected YAML, got {' '.join(str(error).split())}") from None
 
 
@@ -97,7 +99,7 @@ def _explain(model: type[BaseModel], problem: Any, text: str, where: str) -> str
         return f"{place}: unknown key{near}; allowed here: {', '.join(allowed)}"
     if problem["type"] == "missing":
         return f"{place}: required key is missing; add it"
-    got = f"got {json.dumps(problem['input'], default=str, ensure_ascii=False)[:200]}"
+    got = f"got {_shown(problem['input'])}"
     if problem["type"] == "literal_error":
         allowed = problem["ctx"]["expected"].replace("'", "")
         near = nearest(str(problem["input"]), allowed.replace(" or ", ", ").split(", "))
@@ -117,6 +119,14 @@ def _explain(model: type[BaseModel], problem: Any, text: str, where: str) -> str
     if problem["type"] == "value_error":
         return f"{place}: {problem['ctx']['error']}"
     return f"{place}: {problem['msg'][0].lower()}{problem['msg'][1:]}, {got}"
+
+
+def _shown(value: Any) -> str:
+    """A value as it was written, or the beginning of it."""
+    try:
+        return json.dumps(value, default=str, ensure_ascii=False)[:200]
+    except ValueError:  # it holds itself
+        return repr(value)[:200]
 
 
 def nearest(word: str, allowed: list[str]) -> str:

@@ -96,7 +96,8 @@ def learn(clean: Path, out: Path, languages: str, config: Subwords, threads: int
         hashes = {side: sha256(folder / f"{side}.vocab") for side in SIDES}
         # Trainings know their subwords by this: without dropout it stays as it was before there was any.
         later = set() if config.dropout else {"dropout", "segmentations"}
-        write_json(folder / "subwords.json", {"subwords": config.model_dump(exclude=later), "vocab_sha256": hashes})
+        learned = {"subwords": config.model_dump(exclude=later), "vocab_sha256": hashes}
+        write_json(folder / "subwords.json", learned | {"languages": languages})
 
 
 def _learn(texts: list[Path], prefix: Path, config: Subwords, threads: int) -> None:

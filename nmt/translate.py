@@ -22,7 +22,17 @@ from nmt.chunks import WHOLE, Chunks, Shard
 from nmt.config import Cleaning, Decoding, Model, Shown, amount, digest
 from nmt.data import cut
 from nmt.errors import ConfigError, DataError
-from nmt.files import check_writable, count_lines, read_json, read_lines, sha256, write_json, write_lines, write_text
+from nmt.files import (
+    check_apart,
+    check_writable,
+    count_lines,
+    read_json,
+    read_lines,
+    sha256,
+    write_json,
+    write_lines,
+    write_text,
+)
 from nmt.images import Pictures, describe, none, of_split
 from nmt.interrupt import Interrupted, heeded
 from nmt.models import build
@@ -32,6 +42,8 @@ from nmt.subwords import SIDES, Vocabulary
 from nmt.workers import processes_for, shared_out
 
 ALIGNED = 10  # sentences of a translated file whose attention is kept
+BESIDE = ("decoding.json", "alignments.json", "nbest.tsv")
+"""What `decode_file` writes besides the translations."""
 SHOWN_ERROR = 200  # characters of another library's error that a message repeats
 CHUNK = 4000  # lines of a file that are translated before they are put on disk
 PART = 2048  # tokens of a batch on the CPU: more are no faster, and fewer batches cannot be shared out
@@ -172,6 +184,7 @@ class Translator:
 
         Raises:
             ConfigError: unknown words cannot be replaced: the model has subwords, or no attention.
+            DataError: the model's probabilities are no numbers.
         """
         if decoding.replace_unknown and not (self.source.whole_words and self.target.whole_words):
             raise ConfigError("replace_unknown: true: expected a model of whole words, got subwords; set it false")
@@ -186,6 +199,11 @@ class Translator:
         with closing(shared_out(searched, batches, self.workers)) as found:
             for indices, hypotheses in zip(batches, found, strict=True):
                 for i, best in zip(indices, hypotheses, strict=True):
+                    if not best:
+                        raise DataError(
+                            f"{lines[i]!r}: the model's probabilities are no numbers, so its weights cannot be; "
+                            "average other checkpoints, or train again"
+                        )
                     results[i] = self._texts(best)
                     if decoding.replace_unknown:
                         seen = pictures(np.array([i]))
@@ -293,8 +311,10 @@ def decode_file(
     from tqdm import tqdm
 
     check_writable(out)
-    if out.exists() and source.exists() and out.samefile(source):
-        raise DataError(f"{out}: expected a file other than the text to translate; name another")
+    if out.name in BESIDE:
+        raise DataError(f"{out}: expected another name than those of the files beside it, {', '.join(BESIDE)}")
+    for written in (out, *(out.with_name(name) for name in BESIDE)):
+        check_apart(written, [source])
     translator = Translator.load(model, device, threads, processes_for(device, threads))
     sentences = count_lines(source)
     pictures = translator.pictures(images, decoding.images, sentences)

@@ -7,7 +7,7 @@ from typing import Any
 
 from nmt.config import Row, Subwords, System, Table
 from nmt.data import encode_corpus
-from nmt.files import write_json, write_text
+from nmt.files import sha256, write_json, write_text
 from nmt.layout import Layout
 from nmt.scoring.score import score
 from nmt.subwords import learn
@@ -133,7 +133,10 @@ def write_scores(
     translations = [f"{line} ja" if i < wrong else line for i, line in enumerate(references)]
     write_text(out / "hypotheses.txt", "".join(f"{line}\n" for line in translations))
     decoding = row.decoding.model_dump(mode="json")
-    write_json(out / "decoding.json", {"decoding": decoding, "seconds": 1.5, "sentences": len(PAIRS)})
+    write_text(model / "weights.safetensors", "")
+    read = {"source": layout.clean(system) / f"test.{system.source}", "model": model / "weights.safetensors"}
+    made_with = {f"{name}_sha256": sha256(path) for name, path in read.items()}
+    write_json(out / "decoding.json", {"decoding": decoding, "seconds": 1.5, "sentences": len(PAIRS)} | made_with)
     aligned = [
         {"line": n, "source": list("abc" * n), "target": ["x", "</s>"], "weights": [[1 / (3 * n)] * 3 * n] * 2}
         for n in (1, 3, 6)

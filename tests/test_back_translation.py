@@ -1,5 +1,6 @@
 """Back-translated pairs beside the true ones, and the images that they are of."""
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ def translations(folder: Path, lines: list[str], languages: str = "de-en") -> Pa
     folder.mkdir()
     (folder / "translations.txt").write_text("".join(f"{line}\n" for line in lines))
     making = {"languages": languages, "model": "a model", "sentences": len(lines), "sentences_per_second": 9.0}
+    making["text_sha256"] = hashlib.sha256("".join(f"Satz {n}\n" for n in range(4)).encode()).hexdigest()
     (folder / "decoding.json").write_text(json.dumps(making))
     return folder
 
@@ -70,6 +72,13 @@ def test_translations_that_do_not_fit_are_refused(parts: list[Path], tmp_path: P
     few = translations(tmp_path / "few", ["one"])
     code, output = run("mix", *parts[:2], few, tmp_path / "out", "--languages", "en-de")
     assert code == 1 and "has 1" in output and "has 4" in output
+    making = json.loads((parts[2] / "decoding.json").read_text())
+    (few / "decoding.json").write_text(json.dumps(making | {"text_sha256": "0"}))
+    (few / "translations.txt").write_text("one\n" * 4)
+    code, output = run("mix", *parts[:2], few, tmp_path / "out", "--languages", "en-de")
+    assert code == 1 and "train.de, got those of another text" in output
+    code, output = run("mix", *parts, tmp_path / "out", "--languages", "en-de", "--tag", "a\nb")
+    assert code == 1 and "--tag: expected letters, got 'a\\nb'" in output
     wrong = translations(tmp_path / "wrong", ["x"] * 4, "de-fr")
     code, output = run("mix", *parts[:2], wrong, tmp_path / "out", "--languages", "en-de")
     assert code == 1 and "expected translations de-en, got de-fr" in output and not (tmp_path / "out").exists()
@@ -116,6 +125,22 @@ def test_a_raw_file_is_translated_line_by_line(model: Path, tmp_path: Path) -> N
     assert sorted(path.name for path in out.parent.iterdir()) == [
         "alignments.json", "cleaned.txt", "decoding.json", "hypotheses.txt"
     ]  # fmt: skip
+
+
+def test_what_is_translated_is_not_overwritten(model: Path, tmp_path: Path) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text("w1 w2\n")
+    for command in (["back-translate", model, text, text], ["translate", model, text, "--out", text]):
+        code, output = run(*command, "--device", "cpu")
+        assert code == 1 and "text.txt: expected another file than is read" in output
+    for source, out, message in (
+        (text, "decoding.json", "expected another name than those of the files beside it"),
+        (tmp_path / "nbest.tsv", "out.txt", "nbest.tsv: expected another file than is read"),
+    ):
+        source.write_text("w1 w2\n")
+        code, output = run("decode", model, source, tmp_path / out, "--device", "cpu")
+        assert code == 1 and message in output and source.read_text() == "w1 w2\n"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["nbest.tsv", "text.txt"]
 
 
 def table(**recipe: object) -> Table:

@@ -33,7 +33,7 @@ def test_translate_from_standard_input_and_files(model: Path, tmp_path: Path) ->
         (["overview", "{tmp}", "{tmp}/latin1/train.de"], "tables/none.json: expected a table as"),
         (["average", "{tmp}", "{tmp}/m", "--at", "epoch x", "--encoded", "{tmp}"], "expected last, best, epoch N"),
         (["subwords", "{tmp}", "{tmp}/s", "--languages", "en-de"], "train.en"),
-        (["encode", "{tmp}/latin1", "{tmp}/s", "{tmp}/e", "--languages", "en-de"], "No such file"),
+        (["encode", "{tmp}/latin1", "{tmp}/s", "{tmp}/e", "--languages", "en-de"], "subwords.json: no such file"),
         (["clean", "{tmp}/latin1", "{tmp}/c", "--languages", "en-de"], "train.en, line 2: expected UTF-8"),
     ],
 )  # fmt: skip
@@ -48,6 +48,12 @@ def test_faults_are_one_message(tmp_path: Path, arguments: list[str], message: s
     code, output = run(*(a.replace("{tmp}", str(tmp_path)) for a in arguments))
     assert code == 1 and message in output and "Traceback" not in output
     assert output.startswith("nmt: ") and {p.name for p in tmp_path.iterdir()} <= {"latin1", "run", "tables"}
+
+
+def test_too_little_memory_is_said_to_be_that(copy_corpus: Path, tmp_path: Path) -> None:
+    settings = "{model: {layers: 1, width: 99999998, heads: 2}, training: {epochs: 1}}"
+    code, output = run("train", copy_corpus, tmp_path / "run", "--config", settings, "--device", "cpu")
+    assert code == 1 and "nmt: not enough memory: " in output and "Traceback" not in output
 
 
 def test_a_package_that_is_not_installed_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -63,6 +63,13 @@ def encode(folder: Path, subwords: Subwords, train: list[str]) -> Path:
     return folder / "encoded"
 
 
+def test_subwords_of_the_other_direction_are_refused(tmp_path: Path) -> None:
+    encode(tmp_path, Subwords(kind="words", size=20), ["a b", "b c"])
+    with pytest.raises(ConfigError, match="subwords: expected subwords of de-en, got those of en-de"):
+        encode_corpus(tmp_path / "clean", tmp_path / "subwords", tmp_path / "other", "de-en")
+    assert not (tmp_path / "other").exists()
+
+
 @pytest.mark.parametrize("joint", [True, False])
 def test_bpe_is_lossless_on_any_text_it_learned_from(tmp_path: Path, joint: bool) -> None:
     lines = [

@@ -163,6 +163,11 @@ def test_missing_pictures_are_refused_before_anything_is_computed_or_left_blank(
     assert json.loads(out.with_suffix(".json").read_text())["blank"] == ["no.png"]
 
 
+def test_an_array_is_npy_and_beside_it_its_description(tmp_path: Path, tiny: list[int]) -> None:
+    with pytest.raises(ConfigError, match=r"out\.json: expected a name that ends with \.npy"):
+        extract(tmp_path, paint(tmp_path / "images", 1), tmp_path / "out.json", "resnet50")
+
+
 def test_an_empty_list_is_refused(tmp_path: Path, tiny: list[int]) -> None:
     (tmp_path / "names.txt").write_text("")
     with pytest.raises(DataError, match=r"names\.txt: expected names of pictures, one a line, got none"):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nmt.errors import DataError
-from nmt.files import atomic_directory, atomic_path, read_json, read_lines, write_json
+from nmt.files import atomic_directory, atomic_path, check_apart, read_json, read_lines, write_json
 
 
 def names(folder: Path) -> list[str]:
@@ -42,8 +42,11 @@ def test_what_is_not_ours_to_replace_stays(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     folder.mkdir()
     text.write_text("mine")
-    with pytest.raises(DataError, match="pipe: expected a file to write, got a device or pipe"), atomic_path(pipe):
-        pass
+    link = tmp_path / "link"
+    link.symlink_to("mine/thesis.txt")
+    for path, got in ((pipe, "a device or pipe"), (link, "a link to mine/thesis.txt"), (folder, "a folder")):
+        with pytest.raises(DataError, match=f"{path.name}: expected a file to write, got {got}"), atomic_path(path):
+            pass
     with (
         pytest.raises(DataError, match="got one with thesis"),
         atomic_directory(folder, "meta.json"),
@@ -51,7 +54,9 @@ def test_what_is_not_ours_to_replace_stays(tmp_path: Path) -> None:
         pass
     with pytest.raises(DataError, match="expected a folder to write, got a file"), atomic_directory(text):
         pass
-    assert text.read_text() == "mine" and pipe.is_fifo()
+    with pytest.raises(DataError, match=r"thesis\.txt: expected another file than is read, got .*link itself"):
+        check_apart(text, [pipe, link])
+    assert text.read_text() == "mine" and pipe.is_fifo() and link.is_symlink()
     (folder / "meta.json").write_text("{}")
     with atomic_directory(folder, "meta.json") as part:
         (part / "meta.json").write_text("new")
@@ -82,6 +87,16 @@ def test_json_round_trip_and_its_faults(tmp_path: Path) -> None:
         read_json(tmp_path / "a.json")
     with pytest.raises(DataError, match="no such file"):
         read_json(tmp_path / "b.json")
+    (tmp_path / "a.json").write_text('{"a": {"b": 1}}')
+    with pytest.raises(DataError, match=r"a\.json: expected the key c, got none"):
+        read_json(tmp_path / "a.json")["a"]["c"]
+    with pytest.raises(DataError, match=r"a\.json: expected a list, got \{'a'"):
+        read_json(tmp_path / "a.json", list)
+    (tmp_path / "a.json").write_text("[1]")
+    with pytest.raises(DataError, match=r"a\.json: expected keys and their values, got \[1\]"):
+        read_json(tmp_path / "a.json")
+    with pytest.raises(DataError, match="expected a file, got a folder"):
+        list(read_lines(tmp_path))
     with pytest.raises(DataError, match="no such file"):
         list(read_lines(tmp_path / "b.txt"))
 

@@ -168,6 +168,23 @@ def test_texts_that_do_not_fit(tmp_path: Path, text: str, references: str | None
     assert not (tmp_path / "scores.json").exists()
 
 
+def test_translations_of_another_text_or_model_are_refused(tmp_path: Path) -> None:
+    model = tmp_path / "model"
+    write_json(model / "cleaning.json", {"cleaning": {"lowercase": True, "tokenize": "moses"}, "languages": "en-fr"})
+    for path in (tmp_path / "t.en", tmp_path / "t.de", model / "weights.safetensors"):
+        path.write_text("ein\n")
+    right = {f"{what}_sha256": sha256(tmp_path / "t.en") for what in ("source", "model")}
+    for what, message in [
+        ("source", r"made with .*t\.en"),
+        ("model", r"made with .*weights"),
+        ("", "got one of en-fr"),
+    ]:
+        write_json(tmp_path / "decoding.json", right | {f"{what}_sha256": "0"})
+        with pytest.raises(DataError, match=message):
+            _score(tmp_path, model, "ein\n")
+    assert not (tmp_path / "scores.json").exists()
+
+
 def test_paired_bootstrap_is_sacrebleus(folders: list[Path]) -> None:
     found = compare(*folders)["tokenised"]
     hypotheses = [str(folder / "hypotheses.tok") for folder in folders]

@@ -377,18 +377,20 @@ def test_only_models_that_fit_one_another_translate_together(
     copy_corpus: Path, undisturbed: Path, tmp_path: Path
 ) -> None:
     average(undisturbed, copy_corpus, "last", tmp_path / "one")
-    shutil.copytree(tmp_path / "one", tmp_path / "other")
+    for copy in ("two", "other"):
+        shutil.copytree(tmp_path / "one", tmp_path / copy)
     ensemble([tmp_path / "one", tmp_path / "other"], tmp_path / "both")
     write_json(tmp_path / "other/cleaning.json", {"languages": "en-fr"})
     for models, message in [
         (["one"], "two models or more"),
         (["one", "other"], "other: expected the same cleaning as in .*one"),
         (["one", "both"], "both: expected a model, got an ensemble"),
+        (["one", "one"], "expected different models for an ensemble, got one twice"),
     ]:
         with pytest.raises(ConfigError, match=message):
             ensemble([tmp_path / name for name in models], tmp_path / "out")
     with pytest.raises(ConfigError, match="expected a folder for the ensemble, got one that holds a model"):
-        ensemble([tmp_path / "one", tmp_path / "one"], tmp_path / "other")
+        ensemble([tmp_path / "one", tmp_path / "two"], tmp_path / "other")
     with pytest.raises(ConfigError, match="got an ensemble"):
         export(tmp_path / "both", tmp_path / "out", "ctranslate2")
     assert not (tmp_path / "out").exists()
@@ -470,7 +472,7 @@ def test_a_file_that_cannot_be_written_is_named_before_translating(model: Path, 
     out.mkdir()
     with pytest.raises(DataError, match="out: expected a file to write, got a folder"):
         decode_file(model, source, out, Decoding(), "cpu", 1)
-    with pytest.raises(DataError, match=r"source\.txt: expected a file other than the text to translate"):
+    with pytest.raises(DataError, match=r"source\.txt: expected another file than is read"):
         decode_file(model, source, source, Decoding(), "cpu", 1)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "source.txt"]
     assert source.read_text() == "w1 w2\n"

@@ -15,7 +15,7 @@ from commands import run
 from snakes import Project
 from test_workflow import TABLE
 
-from nmt.checkpoint import OPTIMIZER, WEIGHTS, Checkpoints
+from nmt.checkpoint import OPTIMIZER, WEIGHTS, Checkpoints, read_tensors, write_tensors
 from nmt.config import Table, Workflow
 from nmt.data import Parallel
 from nmt.errors import ConfigError, DataError
@@ -38,6 +38,21 @@ class Bomb:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return os.mkdir, (str(self.file),)
+
+
+def test_a_model_of_no_numbers_is_said_to_be_one(model: Path, tmp_path: Path) -> None:
+    shutil.copytree(model, tmp_path / "model")
+    (tmp_path / "model/provenance.json").unlink()  # it has the weights' checksum
+    weights = {name: torch.full_like(one, torch.nan) for name, one in read_tensors(model / WEIGHTS).items()}
+    write_tensors(weights, tmp_path / "model" / WEIGHTS)
+    (tmp_path / "text").write_text("w1\n\nw2\n")
+    for command in (
+        ["translate", tmp_path / "model", tmp_path / "text"],
+        ["decode", tmp_path / "model", tmp_path / "text", tmp_path / "out"],
+    ):
+        code, output = run(*command, "--device", "cpu")
+        assert code == 1 and "the model's probabilities are no numbers" in output
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("packed", ["pickle", "torch"])

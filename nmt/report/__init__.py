@@ -72,7 +72,7 @@ def _draw_alignments(name: str, table: Table, layout: Layout, seeds: Sequence[in
     from nmt.report.attention import Panel, draw
 
     found = {
-        str(row.system): read_json(layout.scores(name, row, table.tests[0], seed) / ALIGNMENTS)
+        str(row.system): read_json(layout.scores(name, row, table.tests[0], seed) / ALIGNMENTS, list)
         for row, seed in table.attended("alignment", seeds)
     }
     kept = {system: sentences for system, sentences in found.items() if sentences}
@@ -99,7 +99,7 @@ def _draw_picture(
     [(row, seed)] = table.attended("picture", seeds)
     system, test = table.systems[row.system or ""], table.tests[0]
     folder = layout.scores(name, row, test, seed)
-    sentence = _legible(read_json(folder / ALIGNMENTS))
+    sentence = _legible(read_json(folder / ALIGNMENTS, list))
     if "image" not in sentence:
         raise DataError(f"{folder / ALIGNMENTS}: expected where it looked on pictures; delete it and run again")
     line = sentence["line"]

@@ -78,11 +78,17 @@ def score(
 
     Raises:
         ConfigError: METEOR does not know the language, or Java, its jar or NLTK is missing.
-        DataError: a file is missing, empty or not UTF-8, or hypotheses and references differ in length.
+        DataError: a file is missing, empty or not UTF-8; hypotheses and references differ in length; the hypotheses
+            are of another text or model.
     """
-    recipe = read_json(model / "cleaning.json")["cleaning"]
+    made = read_json(model / "cleaning.json")
+    recipe = made["cleaning"]
     given = compared_with(raw, clean, test, source, target)
     texts = _read_aligned(hypotheses, given, target, recipe)
+    decoding = read_json(hypotheses.with_name("decoding.json"))
+    _check_made(hypotheses, decoding, clean / f"{test}.{source}", model)
+    if made["languages"] != f"{source}-{target}":
+        raise DataError(f"{model}: expected a model of {source}-{target}, got one of {made['languages']}")
     (out / "scores.json").unlink(missing_ok=True)
     for name, lines in texts.items():
         write_text(out / name, "".join(f"{line}\n" for line in lines))
@@ -96,9 +102,19 @@ def score(
         "references_sha256": {p: sha256(given[f"references.{ending}"]) for p, ending in ENDINGS.items()},
         "commands": {protocol: commands(protocol, *case, found) for protocol, found in chosen.items()},
         "cleaning": recipe, "provenance": read_json(model / "provenance.json"),
-        "decoding": read_json(hypotheses.with_name("decoding.json")),
+        "decoding": decoding,
     }  # fmt: skip
     write_json(out / "scores.json", {**results, **making})
+
+
+def _check_made(hypotheses: Path, decoding: dict[str, Any], source: Path, model: Path) -> None:
+    """Refuse translations of another text, or by another model, than their scores would say."""
+    for key, path in (("source_sha256", source), ("model_sha256", model / "weights.safetensors")):
+        if decoding[key] != sha256(path):
+            raise DataError(
+                f"{hypotheses}: expected translations that were made with {path}, got others by decoding.json beside "
+                "them; translate again"
+            )
 
 
 def compared_with(raw: Path, clean: Path, test: str, source: str, target: str) -> dict[str, Path]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from nmt.corpora import TRAIN_SAMPLE
+from nmt.corpora import TRAIN_SAMPLE, misaligned
 from nmt.errors import DataError
 from nmt.files import DROPPED, atomic_directory, count_lines, read_lines, write_text
 
@@ -28,12 +28,16 @@ def sample(raw: Path, clean: Path, out: Path, languages: str, count: int) -> Non
     from nmt.data import evenly
 
     codes = languages.split("-")
-    gone = set(map(int, read_lines(clean / DROPPED)))
+    gone = set(read_lines(clean / DROPPED))
+    for folder in (clean, raw):
+        counts = {path: count_lines(path) for path in (folder / f"train.{code}" for code in codes)}
+        if len(set(counts.values())) > 1:
+            raise misaligned(counts)
     total, there = (count_lines(folder / f"train.{codes[0]}") for folder in (clean, raw))
     if total + len(gone) != there:
         raise DataError(f"{clean}: expected what {raw} is when cleaned, got other pairs; delete it and clean again")
     wanted = set(evenly(total, count).tolist())
-    left = (pair for number, pair in enumerate(_pairs(raw, codes), 1) if number not in gone)
+    left = (pair for number, pair in enumerate(_pairs(raw, codes), 1) if str(number) not in gone)
     found = [both for i, both in enumerate(zip(left, _pairs(clean, codes), strict=True)) if i in wanted]
     with atomic_directory(out, "raw") as folder:
         for name, pairs in zip(("raw", "clean"), zip(*found, strict=True), strict=True):
