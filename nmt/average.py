@@ -103,8 +103,13 @@ def _together(made: Sequence[dict[str, Any]]) -> dict[str, Any]:
         **{key: sum(one[key] for one in made) for key in ("training_seconds", "parameters")},
         **{key: max(one[key] for one in made) for key in ("update", "epoch")}, "valid_loss": None, "valid_bleu": None,
         "members": [one["weights_sha256"] for one in made],
-        "starts": [start for one in made for start in one.get("starts", [])],
+        "starts": [start for one in made for start in one.get("starts") or [_only_start(one)]],
     }  # fmt: skip
+
+
+def _only_start(made: dict[str, Any]) -> dict[str, Any]:
+    """The machine and code of a training from before each start was written down."""
+    return {"update": 0, **{key: made[key] for key in ("hardware", "code_version")}}
 
 
 def select(run: Path, at: str, monitor: str) -> list[Path]:

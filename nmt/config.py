@@ -38,9 +38,19 @@ Selection = Annotated[
     ),
 ]
 Probability = Annotated[float, Field(ge=0, lt=1)]
-Count = Annotated[int, Field(ge=0, strict=True)]  # strict: true is no number
-Positive = Annotated[int, Field(ge=1, strict=True)]
-Seed = Annotated[int, Field(ge=0, lt=2**32, strict=True)]
+
+
+def _number(value: Any) -> Any:
+    """What may be a number: true is none, though Python takes it for 1."""
+    if isinstance(value, bool):
+        raise ValueError(f"expected a number, got {str(value).lower()}")
+    return value
+
+
+Integer = Annotated[int, BeforeValidator(_number)]
+Count = Annotated[Integer, Field(ge=0)]
+Positive = Annotated[Integer, Field(ge=1)]
+Seed = Annotated[Integer, Field(ge=0, lt=2**32)]
 
 
 def _different(values: list[Any]) -> list[Any]:
@@ -146,7 +156,7 @@ class Subwords(Strict):
     kind: Literal["bpe", "bbpe", "words"] = Field(
         "bpe", description="bbpe: BPE over the bytes of UTF-8 (Wang, Cho and Gu 2019), to which nothing is unknown"
     )
-    size: int = Field(8192, ge=8, strict=True, description="pieces, the four special ones included; for words: at most")
+    size: Integer = Field(8192, ge=8, description="pieces, the four special ones included; for words: at most")
     joint: bool = Field(True, description="one vocabulary for both sides, or one a side of this size each")
     ids: SpecialIds = SpecialIds()
     dropout: Probability = Field(

@@ -165,7 +165,7 @@ def _stop(process: "subprocess.Popen[bytes]") -> bool:
 
 def _report(plan: Plan, table: str, clock: Clock) -> bool:
     """Write a table whose rows are all there and newer than it; says whether that went well."""
-    wanted = [*plan.training_files(table), *plan.scores(table)]
+    wanted = [*plan.training_files(table), *plan.scores(table), str(table_path(table))]
     page = plan.layout.table(table).with_suffix(".html")  # what a report writes last
     if not all(Path(file).is_file() for file in wanted) or not any(older(page, Path(file)) for file in wanted):
         return True

@@ -3,6 +3,7 @@
 import shutil
 from pathlib import Path
 
+from nmt.config import Row
 from nmt.errors import DataError
 from nmt.files import atomic_directory, read_json, sha256
 from nmt.plan import Plan
@@ -98,11 +99,22 @@ def _put_back(run: Run) -> None:
         for folder, row in run.scores().items():
             texts = compared_with(*run.texts(row), run.test(row), *run.system.languages.split("-"))
             _check(texts, read_json(_record(run, folder / "scores.json"))["references_sha256"])
+            _check_source(run, row, read_json(_record(run, folder / "decoding.json"))["source_sha256"])
             copies += [(text, folder / file) for file, text in texts.items()]
         for source, path in copies:
             copy = out / path.relative_to(run.folder)
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, copy)
+
+
+def _check_source(run: Run, row: Row, decoded: str) -> None:
+    """Refuse a cleaned text that is not the one that was translated."""
+    text = run.texts(row)[1] / f"{run.test(row)}.{run.system.source}"
+    if (got := sha256(text)) != decoded:
+        raise DataError(
+            f"{text}: expected the text that the records are translations of, sha256 {decoded}, got {got}; the corpus "
+            "or its cleaning has changed since: delete the records, and train"
+        )
 
 
 def _check(texts: dict[str, Path], scored: dict[str, str]) -> None:

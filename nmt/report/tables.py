@@ -23,6 +23,7 @@ from nmt.scoring.samples import samples
 from nmt.scoring.significance import compare
 from nmt.text.stats import subwords
 from nmt.tracking import flatten
+from nmt.training import Experiment
 
 PROTOCOLS = ("tokenised", "detokenised")
 Json = dict[str, Any]
@@ -200,7 +201,7 @@ class _Gather:
         return os.path.relpath(kept, self.layout.table(self.name).parent)
 
     def system(self, system: str) -> Json:
-        """A system's resolved configuration and what its trainings took."""
+        """A system's resolved configuration and what its trainings took; raises DataError where they had another."""
         keep = (
             "updates",
             "epochs",
@@ -212,11 +213,18 @@ class _Gather:
             "code_version",
             "starts",
         )
-        trainings = []
+        trainings, settings = [], self.table.systems[system]
+        asked = Experiment(model=settings.model, training=settings.training)
         for seed in self.seeds(system):
-            training = read_json(self.layout.run(self.name, system, seed) / "training.json")
+            made = self.layout.run(self.name, system, seed) / "training.json"
+            training = read_json(made)
+            if not asked.is_that_of(training):
+                raise DataError(
+                    f"{made}: expected a training as {self.name} has {system}, got one of other settings; train "
+                    f"it again: delete {made.parent}"
+                )
             trainings.append({"seed": seed, **{key: training.get(key) for key in keep}})
-        config = flatten(self.table.systems[system].model_dump(mode="json", exclude={"seeds"}))
+        config = flatten(settings.model_dump(mode="json", exclude={"seeds"}))
         return {"config": config, "trainings": trainings}
 
     def data(self) -> list[Json]:
