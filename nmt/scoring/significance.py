@@ -24,8 +24,9 @@ def compare(a: Path, b: Path, names: Sequence[str] | None = None) -> dict[str, A
 
     Returns:
         ``{"first", "second", "test", "sentences", "samples", protocol: {metric: {"first", "second", "difference",
-        "p_value", "signature"}}}``; a difference is second minus first. The p-value is the chance of a difference as
-        large between systems that are equally good. Where two recipes clean references differently, the tokenised
+        "p_value", "signature"}}}``; a difference is second minus first. The p-value is sacrebleu's, which centres the
+        samples' differences without their signs: one-sided, the chance that equally good systems differ so far this
+        way, and below one half however near they are. Where two recipes clean references differently, the tokenised
         protocol is left out.
 
     Raises:
