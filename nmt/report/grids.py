@@ -143,8 +143,8 @@ def _comparisons(data: Json) -> Grid:
         for row in rows
     ]
     notes = [
-        "Paired bootstrap of detokenised BLEU. p is sacrebleu's, one-sided: the chance that equally good systems differ "
-        "so far this way. Where one of two writes lower case, both are lowercased for it."
+        "Paired bootstrap of detokenised BLEU. p is sacrebleu's, one-sided: the chance that equally good systems "
+        "differ so far this way. Where one of two writes lower case, both are lowercased for it."
     ]
     if several:
         header.append("Δ (p) of each pair")
