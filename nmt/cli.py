@@ -432,8 +432,9 @@ def mix(raw: Path, text: Path, translations: Path, out: Path, languages: str, co
     TRANSLATIONS is what `nmt back-translate` wrote of the training text in TEXT, a raw corpus too.
     """
     from nmt.back_translation import mix as run
+    from nmt.config import TAG
 
-    if tag and not re.fullmatch("[A-Za-z]+", tag):
+    if tag and not re.fullmatch(TAG, tag):
         raise ConfigError(f"--tag: expected letters, got {tag!r}")
     run(raw, text, translations, out, languages, copies, tag)
 

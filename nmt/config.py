@@ -47,10 +47,11 @@ def _number(value: Any) -> Any:
     return value
 
 
-Integer = Annotated[int, BeforeValidator(_number)]
-Count = Annotated[Integer, Field(ge=0)]
-Positive = Annotated[Integer, Field(ge=1)]
-Seed = Annotated[Integer, Field(ge=0, lt=2**32)]
+Number = BeforeValidator(_number)  # comes last: a bound after it would be lost to the JSON schema
+Count = Annotated[int, Field(ge=0), Number]
+Positive = Annotated[int, Field(ge=1), Number]
+Seed = Annotated[int, Field(ge=0, lt=2**32), Number]
+TAG = r"^[A-Za-z]+$"
 
 
 def _different(values: list[Any]) -> list[Any]:
@@ -156,7 +157,9 @@ class Subwords(Strict):
     kind: Literal["bpe", "bbpe", "words"] = Field(
         "bpe", description="bbpe: BPE over the bytes of UTF-8 (Wang, Cho and Gu 2019), to which nothing is unknown"
     )
-    size: Integer = Field(8192, ge=8, description="pieces, the four special ones included; for words: at most")
+    size: Annotated[int, Field(ge=8), Number] = Field(
+        8192, description="pieces, the four special ones included; for words: at most"
+    )
     joint: bool = Field(True, description="one vocabulary for both sides, or one a side of this size each")
     ids: SpecialIds = SpecialIds()
     dropout: Probability = Field(
@@ -533,7 +536,7 @@ class BackTranslation(Strict):
     text: Name = Field(description="the corpus whose training text of the target language is translated")
     decoding: Decoding = Decoding(beam=1)
     copies: Positive = Field(1, description="times that the true pairs are there, beside each translated one once")
-    tag: Annotated[str, Field(pattern=r"^[A-Za-z]+$")] | None = Field(
+    tag: Annotated[str, Field(pattern=TAG)] | None = Field(
         None, description="a word that each translated source begins with (Caswell and others 2019)"
     )
 

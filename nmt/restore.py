@@ -3,7 +3,6 @@
 import shutil
 from pathlib import Path
 
-from nmt.config import Row
 from nmt.errors import DataError
 from nmt.files import atomic_directory, read_json, sha256
 from nmt.plan import Plan
@@ -97,32 +96,26 @@ def _put_back(run: Run) -> None:
     with atomic_directory(run.folder) as out:
         copies = [(kept, path) for path, kept in _kept(run).items()]
         for folder, row in run.scores().items():
-            texts = compared_with(*run.texts(row), run.test(row), *run.system.languages.split("-"))
-            _check(texts, read_json(_record(run, folder / "scores.json"))["references_sha256"])
-            _check_source(run, row, read_json(_record(run, folder / "decoding.json"))["source_sha256"])
+            raw, clean = run.texts(row)
+            texts = compared_with(raw, clean, run.test(row), *run.system.languages.split("-"))
+            for protocol, sha in read_json(_record(run, folder / "scores.json"))["references_sha256"].items():
+                _check(texts[f"references.{ENDINGS[protocol]}"], sha, "scored against")
+            _check(
+                clean / f"{run.test(row)}.{run.system.source}",
+                read_json(_record(run, folder / "decoding.json"))["source_sha256"],
+                "translated from",
+            )
             copies += [(text, folder / file) for file, text in texts.items()]
-        for source, path in copies:
+        for text, path in copies:
             copy = out / path.relative_to(run.folder)
             copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(source, copy)
+            shutil.copyfile(text, copy)
 
 
-def _check_source(run: Run, row: Row, decoded: str) -> None:
-    """Refuse a cleaned text that is not the one that was translated."""
-    text = run.texts(row)[1] / f"{run.test(row)}.{run.system.source}"
-    if (got := sha256(text)) != decoded:
+def _check(text: Path, recorded: str, use: str) -> None:
+    """Refuse a text that is not the one that the records are of."""
+    if (got := sha256(text)) != recorded:
         raise DataError(
-            f"{text}: expected the text that the records are translations of, sha256 {decoded}, got {got}; the corpus "
-            "or its cleaning has changed since: delete the records, and train"
+            f"{text}: expected the text that the records were {use}, sha256 {recorded}, got {got}; the corpus or its "
+            "cleaning has changed since: delete the records, and train"
         )
-
-
-def _check(texts: dict[str, Path], scored: dict[str, str]) -> None:
-    """Refuse references that are not those that were scored against."""
-    for protocol, ending in ENDINGS.items():
-        text = texts[f"references.{ending}"]
-        if (got := sha256(text)) != scored[protocol]:
-            raise DataError(
-                f"{text}: expected the text that the records were scored against, sha256 {scored[protocol]}, got "
-                f"{got}; the corpus or its cleaning has changed since: delete the records, and train"
-            )

@@ -135,3 +135,12 @@ def test_records_of_another_corpus_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"raw/test\.de: expected the text that the records were scored against"):
         kept.restore([1])
     assert not any(kept.runs.rglob("*.json"))
+
+
+def test_records_of_another_source_are_refused(tmp_path: Path) -> None:
+    kept = Kept(tmp_path, [1])
+    source = kept.layout.clean(kept.table.systems["small"]) / "test.en"
+    source.write_text("something else\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"test\.en: expected the text that the records were translated from"):
+        kept.restore([1])
+    assert not any(kept.runs.rglob("*.json"))
