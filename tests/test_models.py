@@ -11,7 +11,7 @@ from nmt.config import Transformer as Config
 from nmt.models.attention import Attention
 from nmt.models.dropout import Dropout
 from nmt.models.embedding import causal_mask, sinusoidal
-from nmt.models.loss import cross_entropy
+from nmt.models.loss import _greatest, cross_entropy
 from nmt.models.transformer import Transformer
 
 PAD = 0
@@ -225,6 +225,17 @@ def test_consistency_in_bfloat16_has_the_same_gradients() -> None:
             loss, *_ = cross_entropy(hidden.to(dtype), leaf, targets, 0.0, 5.0)
         found.append(*torch.autograd.grad(loss, leaf))
     assert float((found[0] - found[1]).norm() / found[1].norm()) < 0.08
+
+
+@pytest.mark.parametrize("shift", [-9.0, 0.0, 9.0])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_the_greatest_of_each_row_is_found_whatever_the_signs(shift: float, dtype: torch.dtype) -> None:
+    torch.manual_seed(6)
+    rows = (torch.randn(50, 33) + shift).to(dtype)
+    rows[0], rows[1, :32], rows[2, 5] = -0.0, -torch.inf, torch.inf
+    assert torch.equal(_greatest(rows), rows.max(-1).values)
+    rows[3, 7] = torch.nan
+    assert torch.equal(_greatest(rows).isnan().nonzero().flatten(), torch.tensor([3]))
 
 
 def test_dropout_drops_the_share_and_keeps_the_mean() -> None:

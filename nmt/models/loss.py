@@ -93,10 +93,10 @@ def _chunk(
     """
     narrow = hidden.to(weight.dtype).flatten(0, 1)
     scores = narrow @ weight.t()  # (P * n, V)
-    top, gold = scores.amax(-1), scores.gather(1, targets.repeat(len(hidden))[:, None])[:, 0]
+    top, gold = _greatest(scores), scores.gather(1, targets.repeat(len(hidden))[:, None])[:, 0]
     # Its exponential takes half the time of torch.exp; in place, where the scores are not needed again.
     probabilities = torch.softmax(scores, -1, out=None if consistency else scores)
-    log_total = top.double() - probabilities.amax(-1).double().log()  # the greatest is exp(top) / total
+    log_total = top.double() - _greatest(probabilities).double().log()  # the greatest is exp(top) / total
     slope, divergence = probabilities, log_total.new_zeros(())
     if consistency:
         slope, divergence = _diverge(scores, log_total, probabilities, consistency)
@@ -106,6 +106,18 @@ def _chunk(
     else:  # products in bfloat16, whose sum stays in float32
         weight_grad += slope.t() @ narrow
     return torch.stack([(log_total - gold).sum(), log_total.sum(), (gold == top).double().sum(), divergence])
+
+
+def _greatest(rows: Tensor) -> Tensor:
+    """Each row's greatest number, as ``rows.amax(-1)``, which takes PyTorch ten times as long in bfloat16 on the CPU.
+
+    The bits of numbers from 0 on are in the order of integers; a row without one is told by what they give.
+    """
+    if rows.device.type == "cpu" and rows.dtype == torch.bfloat16:
+        found = rows.view(torch.int16).amax(-1).view(torch.bfloat16)
+        if (found >= 0).all():
+            return found
+    return rows.amax(-1)
 
 
 def _diverge(scores: Tensor, log_total: Tensor, probabilities: Tensor, consistency: float) -> tuple[Tensor, Tensor]:
