@@ -97,14 +97,15 @@ def _chunk(
     # Its exponential takes half the time of torch.exp; in place, where the scores are not needed again.
     probabilities = torch.softmax(scores, -1, out=None if consistency else scores)
     log_total = top.double() - _greatest(probabilities).double().log()  # the greatest is exp(top) / total
-    slope, divergence = probabilities, log_total.new_zeros(())
+    slope, scale, divergence = probabilities, 1.0, log_total.new_zeros(())
     if consistency:
-        slope, divergence = _diverge(scores, log_total, probabilities, consistency)
-    hidden_grad.copy_((slope @ weight).view_as(hidden))
+        scale = consistency / 2
+        slope, divergence = _diverge(scores, log_total, probabilities, scale)
+    hidden_grad.copy_((slope @ weight).view_as(hidden)).mul_(scale)
     if slope.dtype == weight_grad.dtype:
-        weight_grad.addmm_(slope.t(), narrow)
+        weight_grad.addmm_(slope.t(), narrow, alpha=scale)
     else:  # products in bfloat16, whose sum stays in float32
-        weight_grad += slope.t() @ narrow
+        weight_grad.add_(slope.t() @ narrow, alpha=scale)
     return torch.stack([(log_total - gold).sum(), log_total.sum(), (gold == top).double().sum(), divergence])
 
 
@@ -120,25 +121,25 @@ def _greatest(rows: Tensor) -> Tensor:
     return rows.amax(-1)
 
 
-def _diverge(scores: Tensor, log_total: Tensor, probabilities: Tensor, consistency: float) -> tuple[Tensor, Tensor]:
+def _diverge(scores: Tensor, log_total: Tensor, probabilities: Tensor, scale: float) -> tuple[Tensor, Tensor]:
     """Mean of both divergences of two passes' predictions p and q, in nats, and what it makes of the scores' gradients.
 
     Args:
-        scores: (2n, V), the first pass's before the second's.
+        scores: (2n, V), the first pass's before the second's; overwritten.
         log_total: (2n,), log of each row's sum of exponentials.
         probabilities: (2n, V), without consistency the gradients.
-        consistency: weight of the divergence.
+        scale: weight of the sum of both divergences: half the consistency.
 
     Returns:
-        The gradients (2n, V), and the sum over n of (KL(p||q) + KL(q||p)) / 2, float64.
+        The gradients (2n, V) divided by the scale, and the sum over n of (KL(p||q) + KL(q||p)) / 2, float64.
     """
     (a, b), (p, q), (total_p, total_q) = scores.chunk(2), probabilities.chunk(2), log_total.chunk(2)
-    gap = a - b - (total_p - total_q).to(a.dtype)[:, None]  # log p - log q
+    gap = a.sub_(b).sub_((total_p - total_q).to(a.dtype)[:, None])  # log p - log q
     p_to_q, q_to_p = (p * gap).sum(-1, keepdim=True), (q * gap).sum(-1, keepdim=True).neg()
-    apart = p - q  # before it is multiplied: in bfloat16 the difference of multiples would be rounding
-    slope_p = p + consistency / 2 * (p * (gap - p_to_q) + apart)
-    slope_q = q - consistency / 2 * (q * (gap + q_to_p) + apart)
-    return torch.cat([slope_p, slope_q]), (p_to_q + q_to_p).double().sum() / 2
+    apart, slope = p - q, torch.empty_like(probabilities)  # the difference of multiples would be rounding in bfloat16
+    torch.addcmul(apart, p, gap + (1 / scale - p_to_q), out=slope[: len(p)])
+    torch.addcmul(apart.neg_(), q, (1 / scale - q_to_p) - gap, out=slope[len(p) :])
+    return slope, (p_to_q + q_to_p).double().sum() / 2
 
 
 def _finish(
