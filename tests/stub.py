@@ -39,6 +39,8 @@ def main(stage: str, *rest: str) -> None:
     for path in written[stage]():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("{}\n")
+        if stage == os.environ.get("STUB_FAILS"):
+            sys.exit("failed")
 
 
 def train(run: Path) -> None:

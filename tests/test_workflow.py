@@ -249,6 +249,17 @@ def test_a_killed_training_is_tried_again_and_finds_its_state(project: Project) 
     assert len(state.read_text()) == 3
 
 
+def test_a_report_that_fails_leaves_the_last_one(built: Project) -> None:
+    tables = built.folder / "results/tables"
+    (tables / "one.md").write_text("the last one\n")
+    built.write("workflow/tables/one.yaml", changed("caption", "Another"))
+    built.env["STUB_FAILS"] = "report"
+    assert built.snakemake().returncode == 1
+    assert (tables / "one.md").read_text() == "the last one\n"
+    assert {path.suffix for path in tables.iterdir()} == {".md", ".csv", ".json", ".html"}
+    assert (built.folder / "results/figures/one/loss.png").exists()
+
+
 def test_users_files_are_watched(project: Project) -> None:
     for name in ("a.en", "a.de"):
         (project.folder / name).write_text("x\n")

@@ -1,5 +1,5 @@
-# A table as Markdown, CSV, JSON and one HTML page, and its figures. Its records (results/records) are not declared: Snakemake
-# deletes the outputs of a job before it runs, and what is kept of trainings must outlive a report that fails.
+# A table as Markdown, CSV, JSON and one HTML page, and its figures, each `update`: after a report that fails Snakemake puts
+# back the last one. Records (results/records) are no outputs: what is kept of trainings is nobody's to delete.
 
 
 rule report:
@@ -9,15 +9,15 @@ rule report:
         runs=lambda w: PLAN.training_files(w.table),
         pictures=lambda w: PLAN.drawn_over(w.table),
     output:
-        multiext("<results>/tables/{table}", ".md", ".csv", ".json"),
+        update(multiext("<results>/tables/{table}", ".md", ".csv", ".json")),
         page=report(
-            "<results>/tables/{table}.html",
+            update("<results>/tables/{table}.html"),
             caption="../report/table.rst",
             category="Tables",
             labels={"table": "{table}"},
         ),
         figures=report(
-            directory("<results>/figures/{table}"),
+            update(directory("<results>/figures/{table}")),
             patterns=["{figure}.png"],
             caption="../report/figure.rst",
             category="Figures",
