@@ -27,6 +27,18 @@ Command = Callable[..., Any]
 PATH = click.Path(path_type=Path)
 
 
+class Amount(click.FloatRange):
+    """A number above 0. NaN, which every comparison with a bound lets through, is none."""
+
+    def __init__(self) -> None:
+        super().__init__(0, min_open=True)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number, or an error that names the option."""
+        number = super().convert(value, param, ctx)
+        return self.fail("expected a number above 0, got nan", param, ctx) if math.isnan(number) else number
+
+
 def _pair(_: click.Context, __: click.Parameter, value: str) -> str:
     if not re.fullmatch(r"[a-z]{2,3}-[a-z]{2,3}", value):
         raise ConfigError(f"--languages: expected source-target, e.g. en-de, got '{value}'")
@@ -604,7 +616,7 @@ def restore(tables: tuple[str, ...], settings: Path, seeds: tuple[int, ...]) -> 
 @main.command()
 @tables_argument
 @settings_option
-@click.option("--minutes", type=click.FloatRange(0, min_open=True), default=math.inf, help="The budget; else no end.")
+@click.option("--minutes", type=Amount(), default=math.inf, help="The budget; else no end.")
 @click.option("--at-once", type=click.IntRange(1), default=1, help="Trainings side by side; they share cores and GPUs.")
 @seeds_option
 @click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), help="Instead of the settings'.")
@@ -839,7 +851,7 @@ def attention(
 @click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="0 takes a free one.")
 @click.option(
     "--rate",
-    type=click.FloatRange(0, min_open=True),
+    type=Amount(),
     default=20.0,
     show_default=True,
     help="Requests a second that one client may make.",

@@ -50,6 +50,13 @@ def test_faults_are_one_message(tmp_path: Path, arguments: list[str], message: s
     assert output.startswith("nmt: ") and {p.name for p in tmp_path.iterdir()} <= {"latin1", "run", "tables"}
 
 
+@pytest.mark.parametrize(("command", "option"), [(["reproduce", "scenes"], "--minutes"), (["serve", "m"], "--rate")])
+@pytest.mark.parametrize("value", ["nan", "0", "-1", "x"])
+def test_an_amount_is_a_number_above_0(command: list[str], option: str, value: str) -> None:
+    code, output = run(*command, option, value)
+    assert code == 2 and option in output and value in output and "Traceback" not in output
+
+
 def test_too_little_memory_is_said_to_be_that(copy_corpus: Path, tmp_path: Path) -> None:
     settings = "{model: {layers: 1, width: 99999998, heads: 2}, training: {epochs: 1}}"
     code, output = run("train", copy_corpus, tmp_path / "run", "--config", settings, "--device", "cpu")
