@@ -351,12 +351,16 @@ def _has_attention(model: Transformer | Recurrent | Multimodal) -> bool:
 
 
 class Optimizer(Strict):
-    """Adam (Kingma and Ba 2015); adamw decouples the weight decay (Loshchilov and Hutter 2019)."""
+    """Adam (Kingma and Ba 2015); adamw decouples the weight decay (Loshchilov and Hutter 2019).
 
-    kind: Literal["adam", "adamw"] = "adam"
+    muon (Jordan and others 2024) makes the momentum of the matrices between hidden units orthogonal; the rest is AdamW.
+    """
+
+    kind: Literal["adam", "adamw", "muon"] = "adam"
     betas: tuple[Probability, Probability] = (0.9, 0.98)
     epsilon: float = Field(1e-9, gt=0)
     weight_decay: float = Field(0.0, ge=0)
+    momentum: Probability = Field(0.95, description="of Muon")
 
 
 class Schedule(Strict):

@@ -1,6 +1,7 @@
-"""Optimiser and learning-rate schedules."""
+"""Optimisers and learning-rate schedules."""
 
 import math
+from collections.abc import Callable, Sequence
 
 from torch import nn, optim
 
@@ -8,14 +9,51 @@ from nmt.config import Optimizer, Schedule
 
 
 def make(model: nn.Module, config: Optimizer) -> optim.Optimizer:
-    """Adam or AdamW over all parameters; Adam's weight decay is L2 added to the gradient.
+    """Adam or AdamW over all parameters, Adam's weight decay being L2 added to the gradient; or Muon and AdamW.
 
     Fused: one pass over each parameter's memory, where otherwise there is one for each operation.
     """
-    kinds: dict[str, type[optim.Adam]] = {"adam": optim.Adam, "adamw": optim.AdamW}
-    return kinds[config.kind](
-        model.parameters(), lr=0.0, betas=config.betas, eps=config.epsilon, weight_decay=config.weight_decay, fused=True
+    matrices = hidden_matrices(model) if config.kind == "muon" else []
+    taken = set(map(id, matrices))
+    adam = (optim.Adam if config.kind == "adam" else optim.AdamW)(
+        [parameter for parameter in model.parameters() if id(parameter) not in taken],
+        lr=0.0, betas=config.betas, eps=config.epsilon, weight_decay=config.weight_decay, fused=True,
+    )  # fmt: skip
+    if not matrices:
+        return adam
+    # Updates as long as Adam's, so that one rate suits both (Liu and others 2025, section 2.2).
+    muon = optim.Muon(
+        matrices,
+        lr=0.0,
+        weight_decay=config.weight_decay,
+        momentum=config.momentum,
+        adjust_lr_fn="match_rms_adamw",
     )
+    return Together([adam, muon])
+
+
+def hidden_matrices(model: nn.Module) -> list[nn.Parameter]:
+    """The matrices that take hidden units to hidden units: no table of vectors, and not the output projection."""
+    inner = (module for name, module in model.named_modules() if name != "projection")
+    layers = (module for module in inner if isinstance(module, nn.Linear | nn.RNNBase))
+    return [parameter for layer in layers for parameter in layer.parameters() if parameter.ndim == 2]
+
+
+class Together(optim.Optimizer):
+    """Several optimisers, each of some of a model's parameters, as one."""
+
+    def __init__(self, parts: Sequence[optim.Optimizer]) -> None:
+        self.parts = parts
+        super().__init__([group for part in parts for group in part.param_groups], {})
+        self.param_groups = [group for part in parts for group in part.param_groups]
+        for part in parts:
+            part.state = self.state
+
+    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
+        """One step of each."""
+        assert closure is None
+        for part in self.parts:
+            part.step()
 
 
 def learning_rate(update: int, config: Schedule, width: int, total: int) -> float:
