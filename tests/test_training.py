@@ -23,7 +23,7 @@ from safetensors.torch import load_file
 from nmt import optim
 from nmt.average import average, ensemble, select
 from nmt.checkpoint import Checkpoints, Progress
-from nmt.config import Decoding, Optimizer, Schedule, Training
+from nmt.config import Decoding, Optimizer, Training
 from nmt.errors import ConfigError, DataError
 from nmt.export import export
 from nmt.files import read_json, write_json
@@ -570,27 +570,6 @@ def test_interrupted_says_where(copy_corpus: Path, tmp_path: Path) -> None:
     with pytest.raises(Interrupted, match="SIGTERM at update 1"):
         trainer.run()
     assert [path.name for path in trainer.checkpoints.all()] == ["update-00000001"]
-
-
-@pytest.mark.parametrize(
-    ("config", "update", "expected"),
-    [
-        (Schedule(warmup=4000), 1, 128**-0.5 * 4000**-1.5),
-        (Schedule(warmup=4000), 4000, 128**-0.5 * 4000**-0.5),
-        (Schedule(warmup=4000), 16000, 128**-0.5 * 16000**-0.5),
-        (Schedule(peak=5e-3, warmup=2000, initial=1e-7), 1000, 1e-7 + (5e-3 - 1e-7) / 2),
-        (Schedule(peak=5e-3, warmup=2000, initial=1e-7), 8000, 2.5e-3),
-        (Schedule(kind="constant", peak=3e-3, warmup=0), 1, 3e-3),
-        (Schedule(kind="constant", peak=3e-3, warmup=10), 5, 1.5e-3),
-        (Schedule(kind="cosine", peak=1e-3, warmup=100), 600, 5e-4),
-        (Schedule(kind="cosine", peak=1e-3, warmup=100), 1100, 0.0),
-        (Schedule(peak=1e-3, warmup=100, cooldown=200), 900, 1e-3 / 3),
-        (Schedule(peak=1e-3, warmup=100, cooldown=200), 1000, 1e-3 * 10**-0.5 / 2),
-        (Schedule(kind="constant", peak=1e-3, warmup=100, cooldown=200), 1100, 0.0),
-    ],
-)
-def test_learning_rates(config: Schedule, update: int, expected: float) -> None:
-    assert optim.learning_rate(update, config, 128, 1100) == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize(
