@@ -8,7 +8,7 @@ from nmt.files import atomic_directory, read_json, sha256
 from nmt.plan import Plan
 from nmt.report.records import OF_ROW, OF_RUN, attended
 from nmt.reproduce import lacks
-from nmt.runs import Run, as_asked
+from nmt.runs import Run
 from nmt.scoring.score import ENDINGS, compared_with
 
 STANDINGS = ("restored", "there", "other", "lacking", "left out")
@@ -63,7 +63,7 @@ def _standing(run: Run) -> str:
         return "there"
     if not all(path.is_file() for path in _kept(run).values()) or _needs_more(run):
         return "lacking"
-    asked = run.members or as_asked(_record(run, run.folder / OF_RUN[0]), run.system, run.encoded)
+    asked = run.members or run.made(_record(run, run.folder / OF_RUN[0]))
     return "restored" if asked else "other"
 
 

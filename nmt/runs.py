@@ -13,7 +13,7 @@ from nmt.average import WHERE_IN_STATE
 from nmt.checkpoint import Checkpoints
 from nmt.config import Row, System, amount
 from nmt.errors import DataError
-from nmt.files import read_json
+from nmt.files import read_json, sha256
 from nmt.layout import Layout
 from nmt.models import build
 from nmt.plan import Plan, dump, experiment
@@ -83,7 +83,16 @@ class Run:
             return all(one.trained() for one in self.members)
         if not all((self.folder / name).is_file() for name in ("training.json", "log.jsonl")):
             return False
-        return as_asked(self.folder / "training.json", self.system, self.encoded)
+        return self.made(self.folder / "training.json")
+
+    def made(self, training: Path) -> bool:
+        """Whether a ``training.json`` is of this: its configuration, on the encoded text and word vectors there are."""
+        found, meta = read_json(training), read_json(self.encoded / "meta.json")
+        same = Experiment(model=self.system.model, training=self.system.training).is_that_of(found)
+        if not (same and found["data"] == meta["splits"] and found["subwords"] == meta["subwords"]):
+            return False
+        vectors = {side: sha256(file) for side, file in self.plan.vectors(self.system).items()}
+        return {side: start["sha256"] for side, start in found.get("word_vectors", {}).items()} == vectors
 
     def cost(self) -> float:
         """Floating-point operations that its training still takes at most: 6 a parameter, target piece and pass."""
@@ -161,13 +170,6 @@ class Run:
 
     def _tested(self, row: Row) -> System:
         return self.plan.tested(self.table, self.name, self.test(row))
-
-
-def as_asked(training: Path, system: System, encoded: Path) -> bool:
-    """Whether a training, by its ``training.json``, is the one that a system asks for, on the encoded text."""
-    made, meta = read_json(training), read_json(encoded / "meta.json")
-    same = Experiment(model=system.model, training=system.training).is_that_of(made)
-    return bool(same and made["data"] == meta["splits"] and made["subwords"] == meta["subwords"])
 
 
 def pieces(system: System, train: dict[str, Any]) -> float:

@@ -10,7 +10,7 @@ import pytest
 
 from nmt.config import Table, Workflow
 from nmt.errors import DataError
-from nmt.files import read_json, write_json
+from nmt.files import read_json, sha256, write_json
 from nmt.layout import Layout
 from nmt.plan import Plan
 from nmt.report import report
@@ -38,9 +38,9 @@ class Kept:
         self.runs = self.layout.runs("toy")
         shutil.rmtree(self.runs)
 
-    def restore(self, seeds: Sequence[int], table: Table | None = None) -> dict[str, list[str]]:
-        settings = Workflow(tables=["toy"], seeds=list(seeds), results=self.layout.results)
-        found = restore(Plan(settings, {"toy": table or self.table}), "toy")
+    def restore(self, seeds: Sequence[int], table: Table | None = None, **settings: Any) -> dict[str, list[str]]:
+        settings = {"tables": ["toy"], "seeds": list(seeds), "results": self.layout.results} | settings
+        found = restore(Plan(Workflow(**settings), {"toy": table or self.table}), "toy")
         return {
             standing: [name.removeprefix("toy/").replace(" seed ", "") for name in names]
             for standing, names in found.items() if names
@@ -92,6 +92,20 @@ def test_records_of_another_training_are_not_restored(tmp_path: Path) -> None:
     assert kept.restore([2]) == {"other": ["small2", "large2"]}, "on other text"
     write_json(meta, read_json(meta) | {"splits": made["splits"], "subwords": {}})
     assert kept.restore([2]) == {"other": ["small2", "large2"]}, "in other pieces"
+
+
+def test_records_of_a_training_from_other_word_vectors_are_not_restored(tmp_path: Path) -> None:
+    kept = Kept(tmp_path, [1])
+    vectors = tmp_path / "vectors.txt"
+    vectors.write_text("a 1 2\n", encoding="utf-8")
+    starting = kept.changed(systems={**SYSTEMS, "small": {**SYSTEMS["small"], "word_vectors": {"source": "glove"}}})
+    assert kept.restore([1], starting, word_vectors={"glove": vectors}) == {"other": ["small1"], "restored": ["large1"]}
+    shutil.rmtree(kept.runs)
+    record = kept.layout.records("toy") / "small" / "seed1" / "training.json"
+    write_json(record, read_json(record) | {"word_vectors": {"source": {"sha256": sha256(vectors), "found": 1}}})
+    assert kept.restore([1]) == {"other": ["small1"], "restored": ["large1"]}, "the table asks for none"
+    shutil.rmtree(kept.runs)
+    assert kept.restore([1], starting, word_vectors={"glove": vectors}) == {"restored": ["small1", "large1"]}
 
 
 def test_what_a_table_needs_besides_is_lacking(tmp_path: Path) -> None:
