@@ -360,7 +360,13 @@ class Optimizer(Strict):
     betas: tuple[Probability, Probability] = (0.9, 0.98)
     epsilon: float = Field(1e-9, gt=0)
     weight_decay: float = Field(0.0, ge=0)
-    momentum: Probability = Field(0.95, description="of Muon")
+    momentum: Probability = Field(0.95, description="of muon")
+
+    @model_validator(mode="after")
+    def _momentum_is_muons(self) -> Self:
+        if self.kind != "muon" and "momentum" in self.model_dump(exclude_defaults=True):
+            raise ValueError(f"momentum is muon's alone; {self.kind}'s is the first of betas, got {self.momentum}")
+        return self
 
 
 class Schedule(Strict):

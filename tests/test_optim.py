@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from pydantic import ValidationError
 from test_training import KINDS, assert_same_weights, experiment, run_to_end, weights
 from torch import Tensor, nn
 
@@ -71,6 +72,11 @@ def test_embeddings_and_the_projection_are_no_hidden_matrices(tied: str) -> None
         for side, own in (("encoder", parts), ("decoder", [*parts, *source]))
         for part in own
     }  # fmt: skip
+
+
+def test_a_momentum_that_nothing_would_take_is_refused() -> None:
+    with pytest.raises(ValidationError, match=r"momentum is muon's alone; adam's is the first of betas, got 0\.9"):
+        Optimizer(momentum=0.9)
 
 
 def test_muon_resumes_bit_for_bit(copy_corpus: Path, tmp_path: Path) -> None:
