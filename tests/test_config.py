@@ -256,7 +256,7 @@ def test_defaults_are_part_of_what_paths_and_states_leave_out() -> None:
     """
     defaults = {
         "Cleaning": "4eb3d697", "Subwords": "4a2b2669", "Transformer": "41a85bb7",
-        "Recurrent": "a41f0665", "Training": "ba970312", "Multimodal": "ff46beb9", "Decoding": "a512714b",
+        "Recurrent": "a41f0665", "Training": "3f4c2d9f", "Multimodal": "ff46beb9", "Decoding": "a512714b",
         "Consistency": "bfaff4a9",
     }  # fmt: skip
     models = [
