@@ -364,8 +364,11 @@ class Optimizer(Strict):
 
     @model_validator(mode="after")
     def _momentum_is_muons(self) -> Self:
-        if self.kind != "muon" and "momentum" in self.model_dump(exclude_defaults=True):
-            raise ValueError(f"momentum is muon's alone; {self.kind}'s is the first of betas, got {self.momentum}")
+        if self.kind != "muon" and "momentum" in self.essence():
+            raise ValueError(
+                f"momentum is muon's alone; {self.kind}'s is the first of betas, got {self.momentum}; leave it out, or "
+                "choose kind: muon"
+            )
         return self
 
 
