@@ -14,7 +14,7 @@ report: "workflow/report/workflow.rst"
 
 include: "workflow/rules/common.smk"
 include: "workflow/rules/download.smk"
-include: "workflow/rules/back_translate.smk"
+include: "workflow/rules/translate_text.smk"
 include: "workflow/rules/clean.smk"
 include: "workflow/rules/sample.smk"
 include: "workflow/rules/subwords.smk"

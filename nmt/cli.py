@@ -413,21 +413,21 @@ def decode(
         decode_file(model, source, out, decoding, device, threads, images, shard)
 
 
-@main.command("back-translate")
+@main.command("translate-text")
 @click.argument("model", type=PATH)
 @click.argument("text", type=PATH)
 @click.argument("out", type=PATH)
 @config_option
 @device_options
-def back_translate(model: Path, text: Path, out: Path, settings: str, device: str, threads: int | None) -> None:
-    """Translate the raw file TEXT into OUT, line by line, as the source of training pairs."""
-    from nmt.back_translation import translate_text
+def translate_text(model: Path, text: Path, out: Path, settings: str, device: str, threads: int | None) -> None:
+    """Translate the raw file TEXT into OUT, line by line, as one side of training pairs."""
+    from nmt.added_text import translate_text as run
     from nmt.config import Decoding
     from nmt.gpus import claimed
 
     decoding = settings_of(Decoding, settings)
     with claimed(device):
-        translate_text(model, text, out, decoding, device, threads)
+        run(model, text, out, decoding, device, threads)
 
 
 @main.command()
@@ -437,13 +437,13 @@ def back_translate(model: Path, text: Path, out: Path, settings: str, device: st
 @click.argument("out", type=PATH)
 @languages_option
 @click.option("--copies", type=click.IntRange(1), default=1, help="Times that the true pairs are there.")
-@click.option("--tag", help="A word that each translated source begins with.")
+@click.option("--tag", help="A word that each added source begins with.")
 def mix(raw: Path, text: Path, translations: Path, out: Path, languages: str, copies: int, tag: str | None) -> None:
     """Write the corpus in RAW into OUT, pairs added to its training text: TRANSLATIONS and what they are of, TEXT.
 
-    TRANSLATIONS is what `nmt back-translate` wrote of the training text in TEXT, a raw corpus too.
+    TRANSLATIONS is what `nmt translate-text` wrote of the training text in TEXT, a raw corpus too.
     """
-    from nmt.back_translation import mix as run
+    from nmt.added_text import mix as run
     from nmt.config import TAG
 
     if tag and not re.fullmatch(TAG, tag):

@@ -538,19 +538,26 @@ class Published(Strict):
     nll_valid: float | None = None
 
 
-class BackTranslation(Strict):
-    """Training pairs whose source is a translation of text of the target language (Sennrich and others 2016)."""
+class AddedText(Strict):
+    """Training pairs one side of which a model wrote.
+
+    A back-translation (Sennrich and others 2016) is a source written for text of the target language. A forward
+    translation is a target written for text of the source language (Zhang and Zong 2016); what an ensemble has written
+    teaches one model to translate as it does (Kim and Rush 2016).
+    """
 
     model: Annotated[str, Field(pattern=r"^[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*$")] = Field(
-        description="TABLE/SYSTEM that translates the other way round"
+        description="TABLE/SYSTEM that writes: of a back-translation one for the other way round"
     )
     at: Selection = "best"
-    seed: Seed = Field(1, description="of that system")
-    text: Name = Field(description="the corpus whose training text of the target language is translated")
+    seed: Seed | Annotated[str, Field(pattern=r"^\d+(-\d+)+$")] = Field(
+        1, description="of that system; those of an ensemble as 1-2-3"
+    )
+    text: Name = Field(description="the corpus whose training text, of the other side, is translated")
     decoding: Decoding = Decoding(beam=1)
-    copies: Positive = Field(1, description="times that the true pairs are there, beside each translated one once")
+    copies: Positive = Field(1, description="times that the true pairs are there, beside each added one once")
     tag: Annotated[str, Field(pattern=TAG)] | None = Field(
-        None, description="a word that each translated source begins with (Caswell and others 2019)"
+        None, description="a word that each added source begins with (Caswell and others 2019)"
     )
 
     @property
@@ -574,7 +581,10 @@ class System(Strict):
 
     corpus: Name
     languages: Annotated[str, Field(pattern=r"^[a-z]{2,3}-[a-z]{2,3}$", description="source-target, e.g. en-de")]
-    back_translation: BackTranslation | None = Field(None, description="pairs that are added to the training text")
+    back_translation: AddedText | None = Field(
+        None, description="pairs that are added to the training text, the source of them a translation"
+    )
+    forward_translation: AddedText | None = Field(None, description="the same, the target of them a translation")
     cleaning: Cleaning = Cleaning()
     subwords: Subwords = Subwords()
     word_vectors: dict[Literal["source", "target"], Name] = Field(
@@ -593,6 +603,26 @@ class System(Strict):
     def target(self) -> str:
         """Target language code."""
         return self.languages.split("-")[1]
+
+    @property
+    def added(self) -> AddedText | None:
+        """What is added to the training text."""
+        return self.back_translation or self.forward_translation
+
+    @property
+    def way(self) -> Literal["back", "forward"]:
+        """Which way that was translated."""
+        return "back" if self.back_translation else "forward"
+
+    def without_added(self, **changes: object) -> Self:
+        """The same on the training text alone, with other changes."""
+        return self.model_copy(update={"back_translation": None, "forward_translation": None, **changes})
+
+    @model_validator(mode="after")
+    def _one_kind_is_added(self) -> Self:
+        if self.back_translation and self.forward_translation:
+            raise ValueError("expected back_translation or forward_translation, got both; leave one out")
+        return self
 
     @model_validator(mode="after")
     def _tying_needs_joint(self) -> Self:

@@ -159,7 +159,7 @@ def holding(system: System, split: str) -> System:
     if corpus is None or split in corpus.splits:
         return system
     holders = [name for name in corpus.tests if split in declared()[name].splits]
-    return system.model_copy(update={"corpus": holders[0], "back_translation": None}) if holders else system
+    return system.without_added(corpus=holders[0]) if holders else system
 
 
 def fetch(

@@ -296,7 +296,7 @@ class Parallel:
 def raw_lines(encoded: Path, split: str, sentences: int) -> tuple[Indices, int]:
     """The line of the raw text, from 0, that each sentence of a split comes from, and how many lines that had.
 
-    Of training text that goes through the same images again and again (`nmt.back_translation`), or that is encoded
+    Of training text that goes through the same images again and again (`nmt.added_text`), or that is encoded
     several times, the lines are those of its first round.
     """
     meta = read_json(encoded / "meta.json")

@@ -22,13 +22,13 @@ class Layout:
 
     def raw(self, system: System) -> Path:
         """Raw text, one ``{split}.{language}`` each, and ``corpus.json``."""
-        added = f"-{system.back_translation.slug('back')}" if system.back_translation else ""
+        added = f"-{system.added.slug(system.way)}" if system.added else ""
         return self.results / "corpora" / f"{self.corpus(system.corpus)}{added}" / system.languages / "raw"
 
     def translations(self, system: System) -> Path:
-        """Back-translated text that is added to a system's training text, ``translations.txt``."""
-        assert system.back_translation
-        return self.results / "back-translated" / self.corpus(system.back_translation.translated.slug(system.languages))
+        """What a model wrote for a system's training text, ``translations.txt``."""
+        assert system.added
+        return self.results / f"{system.way}-translated" / self.corpus(system.added.translated.slug(system.languages))
 
     def clean(self, system: System) -> Path:
         """Cleaned text, one ``{split}.{language}`` each, and ``report.json``."""

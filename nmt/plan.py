@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from nmt.config import (
-    BackTranslation,
+    AddedText,
     Decoding,
     Images,
     Multimodal,
@@ -111,7 +111,7 @@ class Plan:
             check_ensembles(name, tables[name], checked)
             if own_files:
                 check_own_files(tables[name], checked)
-            check_back_translations(name, tables)
+            check_added_text(name, tables)
             check_images(name, tables[name], checked)
             check_vectors(name, tables, checked)
         return cls(checked, tables)
@@ -144,7 +144,7 @@ class Plan:
     def _made_for(self) -> dict[str, System]:
         rows = [(name, row) for name, row in self._rows() if row.system]
         tested = [self.tested(name, row.system or "", self.tables[name].test_of(row)) for name, row in rows]
-        added = [text_of(system) for system in self._systems if system.back_translation]
+        added = [text_of(system) for system in self._systems if system.added]
         described = [part for one in self._systems if reads_descriptions(one) for part in with_descriptions(one)]
         systems = (*self._systems, *tested, *added, *described)
         folders = (self.layout.raw, self.layout.clean, self.layout.subwords, self.layout.encoded)
@@ -172,29 +172,25 @@ class Plan:
         found: Decoding = _choose("no decoding", slug, known)
         return found
 
-    def back_translation(self, name: str) -> dict[str, Any]:
-        """What the translations of a folder below back-translated/ are made of: model, text and decoding.
-
-        Args:
-            name: of the folder.
-        """
-        known = {self.layout.translations(one).name: one for one in self._systems if one.back_translation}
-        system: System = _choose("no back-translation", name, known)
-        assert system.back_translation
-        recipe = system.back_translation
+    def translation(self, folder: str) -> dict[str, Any]:
+        """What the translations in a folder are made of: model, text, its language and decoding."""
+        known = {str(self.layout.translations(one)): one for one in self._systems if one.added}
+        system: System = _choose("no translations", folder, known)
+        assert system.added
+        recipe = system.added
         run = self.layout.run(recipe.table, recipe.system, recipe.seed)
         return {
             "model": run / recipe.at.replace(" ", "-") / "model", "text": self.layout.raw(text_of(system)),
-            "language": system.target, "decoding": dump(recipe.decoding),
+            "language": system.target if system.way == "back" else system.source, "decoding": dump(recipe.decoding),
         }  # fmt: skip
 
     def mixture(self, folder: str) -> dict[str, Any]:
-        """What raw text with back-translations is made of: the text itself, what was translated, and how to mix."""
+        """What raw text with added pairs is made of: the text itself, what was translated, and how to mix."""
         system = self.made_for(folder)
-        assert system.back_translation
-        recipe = system.back_translation
+        assert system.added
+        recipe = system.added
         return {
-            "raw": self.layout.raw(system.model_copy(update={"back_translation": None})),
+            "raw": self.layout.raw(system.without_added()),
             "text": self.layout.raw(text_of(system)), "translations": self.layout.translations(system),
             "options": [f"--copies={recipe.copies}", *([f"--tag={recipe.tag}"] if recipe.tag else [])],
         }  # fmt: skip
@@ -404,23 +400,29 @@ def check_own_files(table: Table, settings: Workflow) -> None:
             own_parts(system.corpus, custom, system.languages)
 
 
-def check_back_translations(name: str, tables: Mapping[str, Table]) -> None:
-    """Refuse a system whose back-translating model there is not, or which does not translate the other way round."""
+def check_added_text(name: str, tables: Mapping[str, Table]) -> None:
+    """Refuse a system whose text a model is to write that there is not, or that translates the wrong way round."""
     for key, system in tables[name].systems.items():
-        if (recipe := system.back_translation) is None:
+        if (recipe := system.added) is None:
             continue
-        where = f"{table_path(name)}: systems.{key}.back_translation"
+        where = _added_in(name, key, system)
         model = _translator(where, recipe, tables)
-        if model.languages.split("-") != [system.target, system.source]:
+        expected = f"{system.target}-{system.source}" if system.way == "back" else system.languages
+        if model.languages != expected:
             raise ConfigError(
-                f"{where}.model: expected a system for {system.target}-{system.source}, got {recipe.model}, which "
+                f"{where}.model: expected a system for {expected}, got {recipe.model}, which "
                 f"translates {model.languages}"
             )
         if why := never_kept(recipe.at, model.training):
             raise ConfigError(f"{where}.at: '{recipe.at}' is not kept by {recipe.model}: {why}")
 
 
-def _translator(where: str, recipe: BackTranslation, tables: Mapping[str, Table]) -> System:
+def _added_in(table: str, name: str, system: System) -> str:
+    """Where a system says what is added to its training text, for messages."""
+    return f"{table_path(table)}: systems.{name}.{system.way}_translation"
+
+
+def _translator(where: str, recipe: AddedText, tables: Mapping[str, Table]) -> System:
     table: Table = _choose(f"{where}.model: no table", recipe.table, tables)
     found: System = _choose(f"{where}.model: no system", recipe.system, table.systems)
     return found
@@ -432,10 +434,9 @@ def _behind(name: str, tables: Mapping[str, Table]) -> dict[tuple[str, str], Sys
     waiting = list(found.items())
     while waiting:
         (table, system), one = waiting.pop()
-        recipe = one.back_translation
+        recipe = one.added
         if recipe and (key := (recipe.table, recipe.system)) not in found:
-            where = f"{table_path(table)}: systems.{system}.back_translation"
-            found[key] = _translator(where, recipe, tables)
+            found[key] = _translator(_added_in(table, system, one), recipe, tables)
             waiting.append((key, found[key]))
     return found
 
@@ -456,8 +457,8 @@ def looks(system: System, shown: Shown | None = None) -> bool:
 
 def text_of(system: System) -> System:
     """A system for the folders of the text that is translated for another."""
-    assert system.back_translation
-    return system.model_copy(update={"corpus": system.back_translation.text, "back_translation": None})
+    assert system.added
+    return system.without_added(corpus=system.added.text)
 
 
 def reads_descriptions(system: System) -> bool:
@@ -468,7 +469,7 @@ def reads_descriptions(system: System) -> bool:
 
 def with_descriptions(system: System) -> tuple[System, System]:
     """Two systems for the folders of raw text: that of the sentences in English, and that of other descriptions."""
-    text = system.model_copy(update={"languages": "en-de", "back_translation": None})
+    text = system.without_added(languages="en-de")
     return text, text.model_copy(update={"corpus": _descriptions(system)})
 
 

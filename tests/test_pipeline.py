@@ -157,7 +157,7 @@ def test_back_translated_descriptions_share_the_pseudo_regions_of_their_images(t
         "download": 3,
         "lsa": 1,
         "pseudo_regions": 3,
-        "back_translate": 1,
+        "translate_text": 1,
         "mix": 1,
     }  # text: both ways, and theirs
     assert {rule: planned[rule] for rule in shared} == shared and planned["train"] == 2

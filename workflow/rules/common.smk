@@ -59,7 +59,8 @@ pathvars:
 
 wildcard_constraints:
     corpus=r"[\w.-]+",
-    mixture=r"back-[0-9a-f]{8}",
+    way="back|forward",
+    mixture=r"(back|forward)-[0-9a-f]{8}",
     recipe=r"[a-z]{2,3}-[a-z]{2,3}-[0-9a-f]{8}(-first\d+)?",
     languages=r"[a-z]{2,3}-[a-z]{2,3}",
     cleaning=r"clean-[0-9a-f]{8}",
@@ -116,5 +117,11 @@ def images_option(places):
 
 
 def mixed(wildcards):
-    """A folder of raw text with back-translations, as its path has it."""
+    """A folder of raw text with added pairs, as its path has it."""
     return f"{LAYOUT.results}/corpora/{wildcards.corpus}-{wildcards.mixture}/{wildcards.languages}/raw"
+
+
+def translation(wildcards):
+    """What a model, text and decoding make the translations of a path."""
+    folder = f"{LAYOUT.results}/{wildcards.way}-translated/{wildcards.recipe}"
+    return or_exit(PLAN.translation, folder)

@@ -1,29 +1,29 @@
-# Back-translation: text of the target language, translated by a system of a table, and added to the training text.
+# Text of one language, translated by a system of a table, and added to the training text.
 
 
-rule back_translate:
+rule translate_text:
     input:
-        model=lambda w: or_exit(PLAN.back_translation, w.recipe)["model"],
-        text=lambda w: or_exit(PLAN.back_translation, w.recipe)["text"],
+        model=lambda w: translation(w)["model"],
+        text=lambda w: translation(w)["text"],
     output:
-        translations="<results>/back-translated/{recipe}/translations.txt",
-        decoding="<results>/back-translated/{recipe}/decoding.json",
-        alignments="<results>/back-translated/{recipe}/alignments.json",
+        translations="<results>/{way}-translated/{recipe}/translations.txt",
+        decoding="<results>/{way}-translated/{recipe}/decoding.json",
+        alignments="<results>/{way}-translated/{recipe}/alignments.json",
     log:
-        "<logs>/back-translated/{recipe}.log",
+        "<logs>/{way}-translated/{recipe}.log",
     benchmark:
-        "<benchmarks>/back-translated/{recipe}.tsv"
+        "<benchmarks>/{way}-translated/{recipe}.tsv"
     conda:
         ENVIRONMENT
     threads: SHARE
     resources:
         **PLAN.device,
     params:
-        config=lambda w: PLAN.back_translation(w.recipe)["decoding"],
-        language=lambda w: PLAN.back_translation(w.recipe)["language"],
+        config=lambda w: translation(w)["decoding"],
+        language=lambda w: translation(w)["language"],
     shell:
         f"{STAY}"
-        "nmt back-translate {input.model} {input.text}/train.{params.language} {output.translations} "
+        "nmt translate-text {input.model} {input.text}/train.{params.language} {output.translations} "
         "--config {params.config:q} --device {resources.device} --threads {threads} "
         f"> {{log}} 2>&1{REQUEUE}"
 
@@ -49,5 +49,5 @@ rule mix:
         "{params.options:q} > {log} 2>&1"
 
 
-# A folder with back-translations is no corpus to download.
+# A folder with added pairs is no corpus to download.
 ruleorder: mix > download

@@ -1,4 +1,4 @@
-"""Back-translated pairs beside the true ones, and the images that they are of."""
+"""Pairs that a model wrote one side of, beside the true ones, and the images that they are of."""
 
 import hashlib
 import json
@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from commands import run
 
-from nmt.config import Table, Workflow
+from nmt.config import System, Table, Workflow
 from nmt.data import Parallel
 from nmt.errors import ConfigError
-from nmt.plan import Plan, check_back_translations
+from nmt.plan import Plan, check_added_text
 
 
 def corpus(folder: Path, pairs: list[tuple[str, str]], **more: object) -> Path:
@@ -61,6 +61,21 @@ def test_true_pairs_first_as_often_as_asked_then_the_tagged_ones(parts: list[Pat
     assert made["splits"]["train"]["de"]["lines"] == 8 and made["splits"]["valid"]["de"]["lines"] == 2
 
 
+def test_what_was_translated_forward_is_the_target_of_true_sources(parts: list[Path], tmp_path: Path) -> None:
+    text = corpus(tmp_path / "english", [(f"Satz {n}", "-") for n in range(4)])
+    written = translations(tmp_path / "forward", [f"written {n}" for n in range(4)], "en-de")
+    code, output = run("mix", parts[0], text, written, tmp_path / "out", "--languages", "en-de", "--tag", "mt")
+    assert code == 0, output
+    source, target = ((tmp_path / "out" / f"train.{one}").read_text().splitlines() for one in ("en", "de"))
+    assert source == ["a dog", "a cat"] + [f"mt Satz {n}" for n in range(4)]
+    assert target == ["ein Hund", "eine Katze"] + [f"written {n}" for n in range(4)]
+    made = json.loads((tmp_path / "out" / "corpus.json").read_text())
+    assert made["corpus"] == "true with forward-translations"
+    more = made["sources"]["train"][-1]
+    assert more["url"] == {"en": "english's training text", "de": "translated by a model"}
+    assert more["forward_translation"]["languages"] == "en-de" and "back_translation" not in more
+
+
 def test_text_that_is_of_no_images_in_their_order_is_said_to_be_of_none(parts: list[Path], tmp_path: Path) -> None:
     made = json.loads((parts[1] / "corpus.json").read_text())
     (parts[1] / "corpus.json").write_text(json.dumps({**made, "together": False}))
@@ -81,7 +96,7 @@ def test_translations_that_do_not_fit_are_refused(parts: list[Path], tmp_path: P
     assert code == 1 and "--tag: expected letters, got 'a\\nb'" in output
     wrong = translations(tmp_path / "wrong", ["x"] * 4, "de-fr")
     code, output = run("mix", *parts[:2], wrong, tmp_path / "out", "--languages", "en-de")
-    assert code == 1 and "expected translations de-en, got de-fr" in output and not (tmp_path / "out").exists()
+    assert code == 1 and "expected translations de-en or en-de, got de-fr" in output and not (tmp_path / "out").exists()
 
 
 def test_a_mixture_does_not_replace_what_it_is_made_of(parts: list[Path]) -> None:
@@ -114,7 +129,7 @@ def test_a_raw_file_is_translated_line_by_line(model: Path, tmp_path: Path) -> N
     text.parent.mkdir()
     text.write_text("W1 w2\n\nw3\n")
     out = tmp_path / "back" / "hypotheses.txt"
-    code, output = run("back-translate", model, text, out, "--config", "{beam: 1}", "--device", "cpu")
+    code, output = run("translate-text", model, text, out, "--config", "{beam: 1}", "--device", "cpu")
     assert code == 0, output
     lines = out.read_text().splitlines()
     assert len(lines) == 3 and not lines[1]
@@ -130,7 +145,7 @@ def test_a_raw_file_is_translated_line_by_line(model: Path, tmp_path: Path) -> N
 def test_what_is_translated_is_not_overwritten(model: Path, tmp_path: Path) -> None:
     text = tmp_path / "text.txt"
     text.write_text("w1 w2\n")
-    for command in (["back-translate", model, text, text], ["translate", model, text, "--out", text]):
+    for command in (["translate-text", model, text, text], ["translate", model, text, "--out", text]):
         code, output = run(*command, "--device", "cpu")
         assert code == 1 and "text.txt: expected another file than is read" in output
     for source, out, message in (
@@ -143,13 +158,13 @@ def test_what_is_translated_is_not_overwritten(model: Path, tmp_path: Path) -> N
     assert sorted(path.name for path in tmp_path.iterdir()) == ["nbest.tsv", "text.txt"]
 
 
-def table(**recipe: object) -> Table:
+def table(way: str = "back", **recipe: object) -> Table:
     system = {"corpus": "multi30k", "languages": "en-de", "training": {"updates": 1, "keep_last": 2}}
     back = {"model": "one/reverse", "text": "multi30k-descriptions", **recipe}
     systems = {
         "reverse": {**system, "languages": "de-en"},
         "plain": system,
-        "more": {**system, "back_translation": back},
+        "more": {**system, f"{way}_translation": back},
     }
     rows = [{"label": name, "system": name} for name in ("plain", "more")]
     return Table.model_validate({"caption": "c", "tests": ["test_2016_flickr"], "systems": systems, "rows": rows})
@@ -163,21 +178,41 @@ def test_translations_are_shared_by_all_that_agree_on_them_and_mixtures_by_those
     plan, system = plans[1], systems[1]
     mixture = plan.mixture(str(plan.layout.raw(system)))
     assert mixture["raw"] == plan.layout.raw(plan.system("one", "plain")) and mixture["options"] == ["--copies=2"]
-    made = plan.back_translation(mixture["translations"].name)
+    made = plan.translation(str(mixture["translations"]))
     assert str(made["model"]) == "results/runs/one/reverse/seed1/best/model" and made["language"] == "de"
     assert made["text"].parts[-3:] == ("multi30k-descriptions", "en-de", "raw")
     assert plan.tested("one", "more", "flores200_dev").back_translation is None
 
 
+def test_an_ensemble_translates_text_of_the_source_language_forward() -> None:
+    recipe = {"model": "one/plain", "at": "average 2", "seed": "1-2-3"}
+    plan = Plan(Workflow(tables=["one"]), {"one": table("forward", **recipe)})
+    check_added_text("one", plan.tables)
+    system = plan.system("one", "more")
+    mixture = plan.mixture(str(plan.layout.raw(system)))
+    made = plan.translation(str(mixture["translations"]))
+    assert str(made["model"]) == "results/runs/one/plain/seed1-2-3/average-2/model" and made["language"] == "en"
+    assert mixture["translations"].parent.name == "forward-translated" and "-forward-" in str(plan.layout.raw(system))
+
+
+def test_text_is_added_in_one_way() -> None:
+    recipe = table().systems["more"].back_translation
+    assert recipe
+    given = {"corpus": "multi30k", "languages": "en-de", "training": {"updates": 1}}
+    with pytest.raises(ValueError, match="expected back_translation or forward_translation, got both"):
+        System.model_validate({**given, "back_translation": recipe, "forward_translation": recipe})
+
+
 @pytest.mark.parametrize(
     ("recipe", "message"),
     [
+        ({"way": "forward"}, r"forward_translation.model: expected a system for en-de, got one/reverse"),
         ({"model": "two/reverse"}, "no table 'two'"),
         ({"model": "one/revers"}, "did you mean 'reverse'"),
         ({"model": "one/plain"}, "expected a system for de-en, got one/plain, which translates en-de"),
         ({"at": "average 3"}, "'average 3' is not kept"),
     ],
 )
-def test_a_model_that_cannot_translate_back_is_refused(recipe: dict[str, object], message: str) -> None:
+def test_a_model_that_cannot_translate_the_text_is_refused(recipe: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        check_back_translations("one", {"one": table(**recipe)})
+        check_added_text("one", {"one": table(**recipe)})

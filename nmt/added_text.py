@@ -1,4 +1,4 @@
-"""Back-translation: training pairs whose source a model wrote (Sennrich and others 2016), mixed with the true ones."""
+"""Training pairs one side of which a model wrote, `nmt.config.AddedText`, mixed with the true ones."""
 
 import shutil
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ def translate_text(model: Path, text: Path, out: Path, decoding: Decoding, devic
     Interrupted, it goes on where it was, as `nmt.translate.decode_file` does.
 
     Args:
-        model: directory of the model that translates back.
+        model: directory of the model that translates.
         text: raw sentences of its source language.
         out: their translations.
         decoding: how to search.
@@ -57,31 +57,36 @@ def translate_text(model: Path, text: Path, out: Path, decoding: Decoding, devic
 
 
 def mix(raw: Path, text: Path, translations: Path, out: Path, languages: str, copies: int, tag: str | None) -> None:
-    """Write a raw corpus with back-translated pairs after the true ones of its training text, whole or not at all.
+    """Write a raw corpus with added pairs after the true ones of its training text, whole or not at all.
+
+    What was translated says which way: text of the target language has become the source (back-translation), or text of
+    the source language the target (forward translation).
 
     Where the text has several descriptions of what each line of the corpus describes (``together``), ``images`` in
     ``corpus.json`` says how many images they are of: line n of the training text is about image n modulo so many.
 
     Args:
         raw: folder of the corpus.
-        text: folder of the corpus whose training text of the target language was translated.
+        text: folder of the corpus whose training text of one language was translated.
         translations: the folder that `translate_text` wrote into, ``translations.txt``.
         out: the folder to write.
         languages: source and target, e.g. ``en-de``.
         copies: times that the true pairs are written.
-        tag: a word that each translated source begins with; None for none.
+        tag: a word that each added source begins with; None for none.
 
     Raises:
-        ConfigError: there are translations into another language, or ``out`` is one of the other folders.
+        ConfigError: the translations are between other languages, or ``out`` is one of the other folders.
         DataError: a file is missing or not UTF-8, or the translations are of another text.
     """
     source, target = languages.split("-")
     corpus, making = read_json(raw / "corpus.json"), read_json(translations / "decoding.json")
-    if making["languages"] != f"{target}-{source}":
-        raise ConfigError(f"{translations}: expected translations {target}-{source}, got {making['languages']}")
+    if making["languages"] not in (f"{target}-{source}", languages):
+        expected = f"{target}-{source} or {languages}"
+        raise ConfigError(f"{translations}: expected translations {expected}, got {making['languages']}")
     if out.resolve() in (raw.resolve(), text.resolve()):
         raise ConfigError(f"{out}: expected a folder for the mixed corpus, got one that it is made of; name another")
-    written, original = translations / "translations.txt", text / f"train.{target}"
+    written, original = translations / "translations.txt", text / f"train.{making['languages'].split('-')[0]}"
+    sides = (original, written) if making["languages"] == languages else (written, original)
     added = _pairs(written, original)
     if making["text_sha256"] != sha256(original):
         raise DataError(
@@ -91,10 +96,10 @@ def mix(raw: Path, text: Path, translations: Path, out: Path, languages: str, co
         for file in raw.iterdir():
             if file.name not in ("corpus.json", f"train.{source}", f"train.{target}"):
                 shutil.copyfile(file, part / file.name)
-        tagged = (f"{tag} {line}" if tag else line for line in read_lines(written))
-        for language, lines in ((source, tagged), (target, read_lines(original))):
+        tagged = (f"{tag} {line}" if tag else line for line in read_lines(sides[0]))
+        for language, lines in ((source, tagged), (target, read_lines(sides[1]))):
             write_lines(part / f"train.{language}", chain(_repeated(raw / f"train.{language}", copies), lines))
-        described = _described(corpus, read_json(text / "corpus.json"), making, (source, target), added, copies)
+        described = _described(corpus, read_json(text / "corpus.json"), making, languages, added, copies)
         for language, facts in described["splits"]["train"].items():
             urls = dict.fromkeys(source["url"][language] for source in described["sources"]["train"])
             facts |= _of(part / f"train.{language}") | {"url": " ".join(urls)}
@@ -118,14 +123,16 @@ def _of(path: Path) -> dict[str, Any]:
 
 
 def _described(
-    corpus: dict[str, Any], text: dict[str, Any], making: dict[str, Any], pair: tuple[str, str], added: int, copies: int
+    corpus: dict[str, Any], text: dict[str, Any], making: dict[str, Any], languages: str, added: int, copies: int
 ) -> dict[str, Any]:
     """corpus.json with one more source of training text, and the model that made it."""
-    url = {pair[0]: f"translated by {making['model']}", pair[1]: f"{text['corpus']}'s training text"}
-    more = {"url": url, "licence": text["licence"], "pairs": added, "dropped": 0, "back_translation": making}
-    true = corpus["splits"]["train"][pair[1]]["lines"]
+    translated, written = making["languages"].split("-")
+    way = "forward" if making["languages"] == languages else "back"
+    url = {translated: f"{text['corpus']}'s training text", written: f"translated by {making['model']}"}
+    more = {"url": url, "licence": text["licence"], "pairs": added, "dropped": 0, f"{way}_translation": making}
+    true = corpus["splits"]["train"][written]["lines"]
     return corpus | {
-        "corpus": f"{corpus['corpus']} with back-translations",
+        "corpus": f"{corpus['corpus']} with {way}-translations",
         "licence": "; ".join(dict.fromkeys([corpus["licence"], text["licence"]])),
         "sources": corpus["sources"] | {"train": [*corpus["sources"]["train"] * copies, more]},
         **({"images": true} if text.get("together") and added % true == 0 else {}),
