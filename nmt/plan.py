@@ -415,6 +415,17 @@ def check_added_text(name: str, tables: Mapping[str, Table]) -> None:
             )
         if why := never_kept(recipe.at, model.training):
             raise ConfigError(f"{where}.at: '{recipe.at}' is not kept by {recipe.model}: {why}")
+        if (name, key) in _writers(where, recipe, tables):
+            raise ConfigError(f"{where}.model: expected a system that does without {key}, got {recipe.model}")
+
+
+def _writers(where: str, recipe: AddedText | None, tables: Mapping[str, Table]) -> list[tuple[str, str]]:
+    """By table and name, the system that writes, the one that wrote for that, and so on until one comes again."""
+    found: list[tuple[str, str]] = []
+    while recipe and (recipe.table, recipe.system) not in found:
+        found.append((recipe.table, recipe.system))
+        recipe = _translator(where, recipe, tables).added
+    return found
 
 
 def _added_in(table: str, name: str, system: System) -> str:

@@ -206,6 +206,7 @@ def test_text_is_added_in_one_way() -> None:
 @pytest.mark.parametrize(
     ("recipe", "message"),
     [
+        ({"way": "forward", "model": "one/more"}, "expected a system that does without more, got one/more"),
         ({"way": "forward"}, r"forward_translation.model: expected a system for en-de, got one/reverse"),
         ({"model": "two/reverse"}, "no table 'two'"),
         ({"model": "one/revers"}, "did you mean 'reverse'"),
