@@ -560,6 +560,14 @@ class AddedText(Strict):
         None, description="a word that each added source begins with (Caswell and others 2019)"
     )
 
+    @field_validator("seed")
+    @classmethod
+    def _each_seed_once(cls, seed: int | str) -> int | str:
+        named = str(seed).split("-")
+        if len(set(named)) < len(named):
+            raise ValueError(f"expected different seeds, got {seed}; name each once")
+        return seed
+
     @property
     def table(self) -> str:
         """The table of the model."""

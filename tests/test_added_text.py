@@ -203,6 +203,11 @@ def test_text_is_added_in_one_way() -> None:
         System.model_validate({**given, "back_translation": recipe, "forward_translation": recipe})
 
 
+def test_a_seed_writes_once() -> None:
+    with pytest.raises(ValueError, match="expected different seeds, got 1-2-1; name each once"):
+        table("forward", model="one/plain", seed="1-2-1")
+
+
 @pytest.mark.parametrize(
     ("recipe", "message"),
     [
