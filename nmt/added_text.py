@@ -85,9 +85,9 @@ def mix(raw: Path, text: Path, translations: Path, out: Path, languages: str, co
         raise ConfigError(f"{translations}: expected translations {expected}, got {making['languages']}")
     if out.resolve() in (raw.resolve(), text.resolve()):
         raise ConfigError(f"{out}: expected a folder for the mixed corpus, got one that it is made of; name another")
-    written, original = translations / "translations.txt", text / f"train.{making['languages'].split('-')[0]}"
-    sides = (original, written) if making["languages"] == languages else (written, original)
-    added = _pairs(written, original)
+    translated, other = making["languages"].split("-")
+    written, original = translations / "translations.txt", text / f"train.{translated}"
+    more, added = {translated: original, other: written}, _pairs(written, original)
     if making["text_sha256"] != sha256(original):
         raise DataError(
             f"{written}: expected translations of {original}, got those of another text; translate it again"
@@ -96,8 +96,8 @@ def mix(raw: Path, text: Path, translations: Path, out: Path, languages: str, co
         for file in raw.iterdir():
             if file.name not in ("corpus.json", f"train.{source}", f"train.{target}"):
                 shutil.copyfile(file, part / file.name)
-        tagged = (f"{tag} {line}" if tag else line for line in read_lines(sides[0]))
-        for language, lines in ((source, tagged), (target, read_lines(sides[1]))):
+        tagged = (f"{tag} {line}" if tag else line for line in read_lines(more[source]))
+        for language, lines in ((source, tagged), (target, read_lines(more[target]))):
             write_lines(part / f"train.{language}", chain(_repeated(raw / f"train.{language}", copies), lines))
         described = _described(corpus, read_json(text / "corpus.json"), making, languages, added, copies)
         for language, facts in described["splits"]["train"].items():

@@ -416,7 +416,9 @@ def check_added_text(name: str, tables: Mapping[str, Table]) -> None:
         if why := never_kept(recipe.at, model.training):
             raise ConfigError(f"{where}.at: '{recipe.at}' is not kept by {recipe.model}: {why}")
         if (name, key) in _writers(where, recipe, tables):
-            raise ConfigError(f"{where}.model: expected a system that does without {key}, got {recipe.model}")
+            raise ConfigError(
+                f"{where}.model: expected a system that does without {key}, got {recipe.model}; name another"
+            )
 
 
 def _writers(where: str, recipe: AddedText | None, tables: Mapping[str, Table]) -> list[tuple[str, str]]:
