@@ -130,10 +130,17 @@ def _described(
     way = "forward" if making["languages"] == languages else "back"
     url = {translated: f"{text['corpus']}'s training text", written: f"translated by {making['model']}"}
     more = {"url": url, "licence": text["licence"], "pairs": added, "dropped": 0, f"{way}_translation": making}
-    true = corpus["splits"]["train"][written]["lines"]
-    return corpus | {
+    images = _images(corpus, written) if text.get("together") else 0
+    return {key: value for key, value in corpus.items() if key != "images"} | {
         "corpus": f"{corpus['corpus']} with {way}-translations",
         "licence": "; ".join(dict.fromkeys([corpus["licence"], text["licence"]])),
         "sources": corpus["sources"] | {"train": [*corpus["sources"]["train"] * copies, more]},
-        **({"images": true} if text.get("together") and added % true == 0 else {}),
+        **({"images": images} if images and added % images == 0 else {}),
     }
+
+
+def _images(corpus: dict[str, Any], language: str) -> int:
+    """Of how many images the training text is, one line each, again and again; 0 where something added broke that."""
+    lines = corpus["splits"]["train"][language]["lines"]
+    mixed = any(key.endswith("_translation") for source in corpus["sources"]["train"] for key in source)
+    return int(corpus.get("images", 0 if mixed else lines))

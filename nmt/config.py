@@ -614,7 +614,7 @@ class System(Strict):
 
     @property
     def added(self) -> AddedText | None:
-        """What is added to the training text."""
+        """What is added to the training text; last, where both are: back-translations to what has forward ones."""
         return self.back_translation or self.forward_translation
 
     @property
@@ -622,15 +622,19 @@ class System(Strict):
         """Which way that was translated."""
         return "back" if self.back_translation else "forward"
 
+    @property
+    def before_added(self) -> Self:
+        """The same on the text that it is added to."""
+        return self.model_copy(update={f"{self.way}_translation": None})
+
+    @property
+    def mixtures(self) -> list[Self]:
+        """The same on each text that something is added to make: on its own first, then on what that is made of."""
+        return [self, *self.before_added.mixtures] if self.added else []
+
     def without_added(self, **changes: object) -> Self:
         """The same on the training text alone, with other changes."""
         return self.model_copy(update={"back_translation": None, "forward_translation": None, **changes})
-
-    @model_validator(mode="after")
-    def _one_kind_is_added(self) -> Self:
-        if self.back_translation and self.forward_translation:
-            raise ValueError("expected back_translation or forward_translation, got both; leave one out")
-        return self
 
     @model_validator(mode="after")
     def _tying_needs_joint(self) -> Self:

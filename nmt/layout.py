@@ -22,11 +22,11 @@ class Layout:
 
     def raw(self, system: System) -> Path:
         """Raw text, one ``{split}.{language}`` each, and ``corpus.json``."""
-        added = f"-{system.added.slug(system.way)}" if system.added else ""
+        added = "".join(f"-{one.added.slug(one.way)}" for one in reversed(system.mixtures) if one.added)
         return self.results / "corpora" / f"{self.corpus(system.corpus)}{added}" / system.languages / "raw"
 
     def translations(self, system: System) -> Path:
-        """What a model wrote for a system's training text, ``translations.txt``."""
+        """What a model wrote for a system's training text, ``translations.txt``; of two what is added last."""
         assert system.added
         return self.results / f"{system.way}-translated" / self.corpus(system.added.translated.slug(system.languages))
 

@@ -144,7 +144,7 @@ class Plan:
     def _made_for(self) -> dict[str, System]:
         rows = [(name, row) for name, row in self._rows() if row.system]
         tested = [self.tested(name, row.system or "", self.tables[name].test_of(row)) for name, row in rows]
-        added = [text_of(system) for system in self._systems if system.added]
+        added = [text for one in self._mixtures for text in (text_of(one), one.before_added)]
         described = [part for one in self._systems if reads_descriptions(one) for part in with_descriptions(one)]
         systems = (*self._systems, *tested, *added, *described)
         folders = (self.layout.raw, self.layout.clean, self.layout.subwords, self.layout.encoded)
@@ -153,6 +153,10 @@ class Plan:
     @property
     def _systems(self) -> list[System]:
         return [system for table in self.tables.values() for system in table.systems.values()]
+
+    @property
+    def _mixtures(self) -> list[System]:
+        return [mixture for system in self._systems for mixture in system.mixtures]
 
     def _rows(self) -> list[tuple[str, Row]]:
         return [(name, row) for name, table in self.tables.items() for row in table.rows]
@@ -174,7 +178,7 @@ class Plan:
 
     def translation(self, folder: str) -> dict[str, Any]:
         """What the translations in a folder are made of: model, text, its language and decoding."""
-        known = {str(self.layout.translations(one)): one for one in self._systems if one.added}
+        known = {str(self.layout.translations(one)): one for one in self._mixtures}
         system: System = _choose("no translations", folder, known)
         assert system.added
         recipe = system.added
@@ -190,7 +194,7 @@ class Plan:
         assert system.added
         recipe = system.added
         return {
-            "raw": self.layout.raw(system.without_added()),
+            "raw": self.layout.raw(system.before_added),
             "text": self.layout.raw(text_of(system)), "translations": self.layout.translations(system),
             "options": [f"--copies={recipe.copies}", *([f"--tag={recipe.tag}"] if recipe.tag else [])],
         }  # fmt: skip
@@ -402,10 +406,10 @@ def check_own_files(table: Table, settings: Workflow) -> None:
 
 def check_added_text(name: str, tables: Mapping[str, Table]) -> None:
     """Refuse a system whose text a model is to write that there is not, or that translates the wrong way round."""
-    for key, system in tables[name].systems.items():
-        if (recipe := system.added) is None:
-            continue
-        where = _added_in(name, key, system)
+    mixtures = [(key, one) for key, system in tables[name].systems.items() for one in system.mixtures]
+    for key, system in mixtures:
+        where, recipe = _added_in(name, key, system), system.added
+        assert recipe
         model = _translator(where, recipe, tables)
         expected = f"{system.target}-{system.source}" if system.way == "back" else system.languages
         if model.languages != expected:
@@ -415,19 +419,10 @@ def check_added_text(name: str, tables: Mapping[str, Table]) -> None:
             )
         if why := never_kept(recipe.at, model.training):
             raise ConfigError(f"{where}.at: '{recipe.at}' is not kept by {recipe.model}: {why}")
-        if (name, key) in _writers(where, recipe, tables):
+        if (name, key) in _with_writers({(recipe.table, recipe.system): model}, tables):
             raise ConfigError(
                 f"{where}.model: expected a system that does without {key}, got {recipe.model}; name another"
             )
-
-
-def _writers(where: str, recipe: AddedText | None, tables: Mapping[str, Table]) -> list[tuple[str, str]]:
-    """By table and name, the system that writes, the one that wrote for that, and so on until one comes again."""
-    found: list[tuple[str, str]] = []
-    while recipe and (recipe.table, recipe.system) not in found:
-        found.append((recipe.table, recipe.system))
-        recipe = _translator(where, recipe, tables).added
-    return found
 
 
 def _added_in(table: str, name: str, system: System) -> str:
@@ -443,14 +438,23 @@ def _translator(where: str, recipe: AddedText, tables: Mapping[str, Table]) -> S
 
 def _behind(name: str, tables: Mapping[str, Table]) -> dict[tuple[str, str], System]:
     """By table and name, the systems of a table's rows, and those whose translations are part of their text."""
-    found = {(name, row.system): tables[name].systems[row.system] for row in tables[name].rows if row.system}
-    waiting = list(found.items())
+    rows = tables[name].rows
+    return _with_writers({(name, row.system): tables[name].systems[row.system] for row in rows if row.system}, tables)
+
+
+def _with_writers(
+    systems: Mapping[tuple[str, str], System], tables: Mapping[str, Table]
+) -> dict[tuple[str, str], System]:
+    """By table and name, systems, those that write for them, those that write for these, and so on."""
+    found, waiting = dict(systems), list(systems.items())
     while waiting:
         (table, system), one = waiting.pop()
-        recipe = one.added
-        if recipe and (key := (recipe.table, recipe.system)) not in found:
-            found[key] = _translator(_added_in(table, system, one), recipe, tables)
-            waiting.append((key, found[key]))
+        for mixture in one.mixtures:
+            assert mixture.added
+            key = (mixture.added.table, mixture.added.system)
+            if key not in found:
+                found[key] = _translator(_added_in(table, system, mixture), mixture.added, tables)
+                waiting.append((key, found[key]))
     return found
 
 

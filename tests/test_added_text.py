@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 from commands import run
 
-from nmt.config import System, Table, Workflow
+from nmt.config import AddedText, Table, Workflow
 from nmt.data import Parallel
 from nmt.errors import ConfigError
 from nmt.plan import Plan, check_added_text
@@ -81,6 +82,19 @@ def test_text_that_is_of_no_images_in_their_order_is_said_to_be_of_none(parts: l
     (parts[1] / "corpus.json").write_text(json.dumps({**made, "together": False}))
     run("mix", *parts, tmp_path / "out", "--languages", "en-de")
     assert "images" not in json.loads((tmp_path / "out" / "corpus.json").read_text())
+
+
+def test_text_added_to_added_text_is_of_the_same_images_if_all_of_it_is(parts: list[Path], tmp_path: Path) -> None:
+    true, text, written = parts
+    apart = corpus(tmp_path / "apart", [("-", f"Satz {n}") for n in range(4)], together=False)
+    for first, second, images in ((text, text, 2), (text, apart, None), (apart, text, None)):
+        folder = tmp_path / f"{first.name}-{second.name}"
+        for raw, more, out in ((true, first, folder / "once"), (folder / "once", second, folder / "twice")):
+            code, output = run("mix", raw, more, written, out, "--languages", "en-de", "--copies", 2)
+            assert code == 0, output
+        made = json.loads((folder / "twice" / "corpus.json").read_text())
+        assert made.get("images") == images and made["splits"]["train"]["en"]["lines"] == (2 * 2 + 4) * 2 + 4
+        assert made["corpus"] == "true with back-translations with back-translations"
 
 
 def test_translations_that_do_not_fit_are_refused(parts: list[Path], tmp_path: Path) -> None:
@@ -195,12 +209,23 @@ def test_an_ensemble_translates_text_of_the_source_language_forward() -> None:
     assert mixture["translations"].parent.name == "forward-translated" and "-forward-" in str(plan.layout.raw(system))
 
 
-def test_text_is_added_in_one_way() -> None:
-    recipe = table().systems["more"].back_translation
-    assert recipe
-    given = {"corpus": "multi30k", "languages": "en-de", "training": {"updates": 1}}
-    with pytest.raises(ValueError, match="expected back_translation or forward_translation, got both"):
-        System.model_validate({**given, "back_translation": recipe, "forward_translation": recipe})
+def test_back_translations_are_added_to_what_has_forward_ones() -> None:
+    tables = {"one": table(copies=2)}
+    forward = AddedText(model="one/plain", at="best", text="multi30k-descriptions", copies=3)
+    system = tables["one"].systems["more"].model_copy(update={"forward_translation": forward})
+    tables["one"].systems["more"] = system
+    plan, (both, taught) = Plan(Workflow(tables=["one"]), tables), system.mixtures
+    outer, inner = (plan.mixture(str(plan.layout.raw(one))) for one in (both, taught))
+    assert outer["raw"] == plan.layout.raw(taught) and outer["options"] == ["--copies=2"]
+    assert inner["raw"] == plan.layout.raw(plan.system("one", "plain")) and inner["options"] == ["--copies=3"]
+    assert [one["translations"].parent.name for one in (outer, inner)] == ["back-translated", "forward-translated"]
+    assert re.fullmatch(r"multi30k-forward-\w{8}-back-\w{8}", plan.layout.raw(system).parts[-3])
+    assert plan.tested("one", "more", "flores200_dev").mixtures == []
+    check_added_text("one", tables)
+    wrong = system.model_copy(update={"forward_translation": forward.model_copy(update={"model": "one/more"})})
+    tables["one"].systems["more"] = wrong
+    with pytest.raises(ConfigError, match=r"more.forward_translation.model: expected a system that does without more"):
+        check_added_text("one", tables)
 
 
 def test_a_seed_writes_once() -> None:

@@ -166,8 +166,13 @@ def test_back_translated_descriptions_share_the_pseudo_regions_of_their_images(t
 def test_seeds_together_write_the_targets_of_a_taught_system(tmp_path: Path) -> None:
     table = back_translating("scenes", "scenes", "test")
     recipe = table["systems"]["forward"].pop("back_translation")
-    table["systems"]["reverse"] |= {"languages": "en-de", "seeds": [1, 2]}
-    table["systems"]["forward"]["forward_translation"] = recipe | {"seed": "1-2"}
+    teacher = {"teacher": {**table["systems"]["reverse"], "languages": "en-de", "seeds": [1, 2]}}
+    table["systems"]["forward"]["forward_translation"] = recipe | {"model": "trial/teacher", "seed": "1-2"}
+    table["systems"] |= teacher
     planned = jobs(Project(tmp_path, {"trial": table}, limit=60).snakemake("-n").stdout)
     shared = {"download": 1, "average": 3, "ensemble": 1, "translate_text": 1, "mix": 1}
     assert {rule: planned[rule] for rule in shared} == shared and planned["train"] == 3
+    table["systems"]["forward"]["back_translation"] = recipe
+    planned = jobs(Project(tmp_path / "both", {"trial": table}, limit=60).snakemake("-n").stdout)
+    shared = {"download": 2, "average": 4, "ensemble": 1, "translate_text": 2, "mix": 2}
+    assert {rule: planned[rule] for rule in shared} == shared and planned["train"] == 4
