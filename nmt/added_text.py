@@ -142,5 +142,17 @@ def _described(
 def _images(corpus: dict[str, Any], language: str) -> int:
     """Of how many images the training text is, one line each, again and again; 0 where something added broke that."""
     lines = corpus["splits"]["train"][language]["lines"]
-    mixed = any(key.endswith("_translation") for source in corpus["sources"]["train"] for key in source)
-    return int(corpus.get("images", 0 if mixed else lines))
+    return int(corpus.get("images", 0 if _writings(corpus) else lines))
+
+
+def seconds(corpus: dict[str, Any]) -> float | None:
+    """Training and translating time of the models that wrote part of a ``corpus.json``; None where all is true."""
+    found = _writings(corpus)
+    return sum(made["provenance"]["training_seconds"] + made["seconds"] for made in found) if found else None
+
+
+def _writings(corpus: dict[str, Any]) -> list[dict[str, Any]]:
+    """How each added part of the training text was made, once however often the text has it."""
+    sources = corpus.get("sources", {}).get("train", [])
+    every = [source[key] for source in sources for key in source if key.endswith("_translation")]
+    return [made for index, made in enumerate(every) if made not in every[:index]]

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from commands import run
 
+from nmt.added_text import seconds
 from nmt.config import AddedText, Table, Workflow
 from nmt.data import Parallel
 from nmt.errors import ConfigError
@@ -34,6 +35,7 @@ def translations(folder: Path, lines: list[str], languages: str = "de-en") -> Pa
     folder.mkdir()
     (folder / "translations.txt").write_text("".join(f"{line}\n" for line in lines))
     making = {"languages": languages, "model": "a model", "sentences": len(lines), "sentences_per_second": 9.0}
+    making |= {"seconds": 4.5, "provenance": {"training_seconds": 20.0}}
     making["text_sha256"] = hashlib.sha256("".join(f"Satz {n}\n" for n in range(4)).encode()).hexdigest()
     (folder / "decoding.json").write_text(json.dumps(making))
     return folder
@@ -57,6 +59,7 @@ def test_true_pairs_first_as_often_as_asked_then_the_tagged_ones(parts: list[Pat
     made = json.loads((tmp_path / "out" / "corpus.json").read_text())
     assert made["corpus"] == "true with back-translations" and made["licence"] == "of true; of more"
     assert [one["pairs"] for one in made["sources"]["train"]] == [2, 2, 4] and made["images"] == 2
+    assert seconds(made) == 24.5 and seconds(json.loads((parts[0] / "corpus.json").read_text())) is None
     urls = [made["splits"]["train"][language]["url"] for language in ("en", "de")]
     assert urls == ["u translated by a model", "v more's training text"]
     assert made["splits"]["train"]["de"]["lines"] == 8 and made["splits"]["valid"]["de"]["lines"] == 2
@@ -95,6 +98,7 @@ def test_text_added_to_added_text_is_of_the_same_images_if_all_of_it_is(parts: l
         made = json.loads((folder / "twice" / "corpus.json").read_text())
         assert made.get("images") == images and made["splits"]["train"]["en"]["lines"] == (2 * 2 + 4) * 2 + 4
         assert made["corpus"] == "true with back-translations with back-translations"
+        assert seconds(made) == 24.5  # one model wrote both
 
 
 def test_translations_that_do_not_fit_are_refused(parts: list[Path], tmp_path: Path) -> None:

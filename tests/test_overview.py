@@ -51,6 +51,14 @@ def test_rows_with_a_published_bleu_are_shown_once(tmp_path: Path) -> None:
     assert (results / "figures" / "overview.svg").is_file() and "old" not in text
 
 
+def test_what_others_took_to_write_the_training_text_is_told_beside_the_training(tmp_path: Path) -> None:
+    made(tmp_path / "tables", "a", text_seconds=10_854.0)
+    page = tmp_path / "README.md"
+    page.write_text(f"{BEGIN}\n{END}\n")
+    assert run("overview", tmp_path, page)[0] == 0
+    assert "| 1 min 01 s, after 3 h 00 min for its text |" in page.read_text()
+
+
 @pytest.mark.parametrize("text", ["", f"{END}\n{BEGIN}\n", f"{BEGIN}\n"])
 def test_a_page_without_marks_stays_as_it_is(tmp_path: Path, text: str) -> None:
     made(tmp_path / "tables", "a")

@@ -131,6 +131,23 @@ def test_provenance_leads_to_the_scores(built: Built) -> None:
     assert "../records/toy/small/seed1/epoch-2/test/" in built.text("md")
 
 
+def test_what_others_took_to_write_the_training_text_is_told(tmp_path: Path) -> None:
+    built = Built(tmp_path, fakes.table(figures=[]), [1])
+    assert {row["text_seconds"] for row in built.data["rows"][:2]} == {None}
+    where = built.layout.raw(built.table.systems["small"]) / "corpus.json"
+    made = {"seconds": 20.0, "provenance": {"training_seconds": 3600.0}}
+    sources = [
+        {"url": "u"},
+        {"url": "u", "forward_translation": made},
+        {"url": "u", "back_translation": made | {"seconds": 60.0}},
+    ]
+    where.write_text(json.dumps(json.loads(where.read_text()) | {"sources": {"train": sources}}))
+    report("toy", built.table, built.layout, [1])
+    assert built.data["rows"][0][
+        "text_seconds"
+    ] == 7280.0 and "| 20.0 s, after 2 h 01 min for its text |" in built.text("md")
+
+
 def test_records_are_enough_to_check_a_score(built: Built) -> None:
     records, runs = built.layout.records("toy"), built.layout.runs("toy")
     for row in built.data["rows"][:2]:

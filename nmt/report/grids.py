@@ -267,7 +267,7 @@ def _made(row: Json, said: Sequence[str]) -> list[str]:
     updates = dict.fromkeys(f"{point['update']:,}" for point in row["checkpoints"] if point["update"] is not None)
     return [
         row["label"], *(row[key] or NONE for key in said), row["at"], " / ".join(updates) or NONE, how,
-        number(row["parameters"], 0), duration(row["training_seconds"]), duration(row["decoding_seconds"]),
+        number(row["parameters"], 0), training_time(row), duration(row["decoding_seconds"]),
         number(row["valid_loss"], 3), number(row["valid_bleu"], 2),
         " / ".join(f"{value:.1f}" for value in row["precisions"]),
         "; ".join(dict.fromkeys(map(hardware, row["hardware"]))), ", ".join(row["provenance"]),
@@ -370,6 +370,12 @@ def duration(seconds: float | None) -> str:
     if whole < 3600:
         return f"{whole // 60} min {whole % 60:02} s"
     return f"{whole // 3600} h {whole % 3600 // 60:02} min"
+
+
+def training_time(row: Json) -> str:
+    """Time of a row's training, and of the models that wrote part of its text; older tables do not tell of those."""
+    text = row.get("text_seconds")
+    return duration(row["training_seconds"]) + (f", after {duration(text)} for its text" if text else "")
 
 
 def hardware(found: Json | None) -> str:

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 
 from nmt.errors import DataError
 from nmt.files import read_json, read_lines, write_text
-from nmt.report.grids import Grid, duration, hardware, published, statistic
+from nmt.report.grids import Grid, hardware, published, statistic, training_time
 from nmt.report.markdown import table
 from nmt.report.plots import COLOURS, STYLE, save
 
@@ -71,7 +71,7 @@ def render(rows: list[Json], results: Path, page: Path) -> str:
     cells = [
         [
             row["table"], row["label"], row["test"], published(row["published"]["bleu"]),
-            f"[{statistic(_bleu(row))}]({folder}/tables/{row['table']}.md)", duration(row["training_seconds"]),
+            f"[{statistic(_bleu(row))}]({folder}/tables/{row['table']}.md)", training_time(row),
             "; ".join(dict.fromkeys(map(hardware, row["hardware"]))),
         ]
         for row in rows

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from nmt import added_text
 from nmt.config import ALWAYS, Row, System, Table
 from nmt.corpora import TRAIN_SAMPLE, TRAINING, holding
 from nmt.errors import DataError
@@ -166,6 +167,7 @@ class _Gather:
             "precisions": [statistics.fmean(values) for values in precisions],
             "checkpoints": [{key: one.get(key) for key in ("seed", "update", "epoch", "checkpoints")} for one in made],
             "training_seconds": _mean(one.get("training_seconds") for one in made),
+            "text_seconds": added_text.seconds(self.corpus(self.table.systems[row.system])),
             "decoding_seconds": _mean(scores["decoding"].get("seconds") for scores in each),
             "valid_loss": _mean(one.get("valid_loss") for one in made),
             "valid_bleu": _mean(one.get("valid_bleu") for one in made),
@@ -173,7 +175,7 @@ class _Gather:
             "code_version": _distinct(start.get("code_version") for start in starts),
             "provenance": [self.record(folder / "scores.json") for folder in self.folders(row).values()],
             "references_sha256": each[0]["references_sha256"],
-            "synthetic": bool(read_json(self.layout.raw(self.holding(row)) / "corpus.json").get("synthetic")),
+            "synthetic": bool(self.corpus(self.holding(row)).get("synthetic")),
         }  # fmt: skip
 
     def against(self, baseline: Row, row: Row) -> Json:
@@ -194,6 +196,11 @@ class _Gather:
             "p_value": max(pair["p_value"] for pair in pairs) if agree else 1.0, "signature": pairs[0]["signature"],
             "pairs": [{key: pair[key] for key in ("seeds", "difference", "p_value")} for pair in pairs],
         }  # fmt: skip
+
+    def corpus(self, system: System) -> Json:
+        """What a system's raw text is made of."""
+        found: Json = read_json(self.layout.raw(system) / "corpus.json")
+        return found
 
     def record(self, path: Path) -> str:
         """What is kept of a file of a run, as seen from the table's folder."""
@@ -239,7 +246,7 @@ class _Gather:
 
     def _corpus(self, folder: Path, uses: Sequence[tuple[System, str, str]]) -> Json:
         system = uses[0][0]
-        report, corpus = read_json(folder / "report.json"), read_json(self.layout.raw(system) / "corpus.json")
+        report, corpus = read_json(folder / "report.json"), self.corpus(system)
         used = {split: _distinct(name for _, name, one in uses if one == split) for _, _, split in uses}
         splits = {
             split: found
@@ -391,6 +398,8 @@ def _flat(row: Json) -> Json:
             flat |= {f"{protocol}_{metric}_{part}": found[part] for part in ("deviation", "low", "high")}
     flat |= {f"difference_{metric}": value for metric, value in row.get("difference", {}).items()}
     flat["p_value"] = (row.get("against") or {}).get("p_value")
-    flat |= {key: row.get(key) for key in ("parameters", "training_seconds", "valid_loss", "valid_bleu")}
+    flat |= {
+        key: row.get(key) for key in ("parameters", "training_seconds", "text_seconds", "valid_loss", "valid_bleu")
+    }
     flat |= {key: row.get("decoding", {}).get(key) for key in ("beam", "length_penalty")}
     return flat | {"code_version": " ".join(row.get("code_version", [])), "note": row["note"]}
