@@ -253,9 +253,9 @@ class Trainer:
         found = self.checkpoints.resume(self.model, self.optimizer) if processes.first else Progress()
         self.progress = spread(processes, found, self.model, self.optimizer)
         self.total = self._total_updates()
-        if self.progress.update > self.total:
+        if self.progress.update > (end := min(self.total, self._patience_ended())):
             raise ConfigError(
-                f"{state}: has trained to update {self.progress.update}, beyond the end now asked for, {self.total}; "
+                f"{state}: has trained to update {self.progress.update}, beyond the end now asked for, {end}; "
                 "choose an earlier checkpoint in the table (at: epoch N), or move that folder away to train anew"
             )
         self._signal: int | None = None
@@ -268,6 +268,16 @@ class Trainer:
         batches = len(self.data.batches(self.config.batch))
         limits = [self.config.updates, self.config.epochs and self.config.epochs * self._updates_in(batches)]
         return min(limit for limit in limits if limit is not None)
+
+    def _patience_ended(self) -> float:
+        """The update at which patience would have ended what has been trained with more of it; infinity if none."""
+        log, waited = self.state / "log.jsonl", 0
+        for line in read_lines(log) if self.config.patience and log.is_file() else ():
+            if _before(line, self.progress.update) and (record := json.loads(line))["event"] == "valid":
+                waited = 0 if record["best"] else waited + 1
+                if waited == self.config.patience:
+                    return int(record["update"])
+        return math.inf
 
     def _updates_in(self, batches: int) -> int:
         return math.ceil(batches / self.config.accumulate)

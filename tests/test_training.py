@@ -251,9 +251,12 @@ def test_training_longer_goes_on_from_the_state(copy_corpus: Path, undisturbed: 
 
 
 def test_patience_ends_training_and_best_is_kept(copy_corpus: Path, tmp_path: Path) -> None:
-    config = experiment(
-        updates=200, patience=2, keep_last=1, validate_every="5 updates", schedule={"peak": 3.0, "warmup": 3}
-    )  # a rate this high makes it worse and worse
+    config, hasty = (
+        experiment(
+            updates=200, patience=many, keep_last=1, validate_every="5 updates", schedule={"peak": 3.0, "warmup": 3}
+        )  # a rate this high makes it worse and worse
+        for many in (2, 1)
+    )
     found = run_to_end(copy_corpus, tmp_path, config)
     assert found["stopped"] == "patience" and found["updates"] < 200
     valid = [r for r in map(json.loads, (tmp_path / "log.jsonl").read_text().splitlines()) if r["event"] == "valid"]
@@ -262,6 +265,9 @@ def test_patience_ends_training_and_best_is_kept(copy_corpus: Path, tmp_path: Pa
     assert valid[-1]["update"] == best["update"] + 2 * 5
     again = run_to_end(copy_corpus, tmp_path, config)  # a finished training is not taken up again
     assert again["updates"] == found["updates"]
+    sooner = next(record["update"] for record in valid if not record["best"])
+    with pytest.raises(ConfigError, match=f"has trained to update {found['updates']}, beyond the .* for, {sooner};"):
+        run_to_end(copy_corpus, tmp_path, hasty)
 
 
 def test_a_loss_that_is_not_a_number_stops_training(copy_corpus: Path, tmp_path: Path) -> None:
