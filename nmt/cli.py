@@ -147,7 +147,7 @@ def main() -> None:
 def download(
     corpus: str, languages: str, out: Path, mirror: Path | None, limit: int | None, custom: str | None
 ) -> None:
-    """Fetch CORPUS for LANGUAGES (en-de) into the folder OUT, checksums verified."""
+    """Fetch CORPUS for LANGUAGES (en-de, or en for text alone) into the folder OUT, checksums verified."""
     from nmt import strict
     from nmt.config import CustomCorpus
     from nmt.corpora import fetch

@@ -553,7 +553,7 @@ class AddedText(Strict):
     seed: Seed | Annotated[str, Field(pattern=r"^\d+(-\d+)+$")] = Field(
         1, description="of that system; those of an ensemble as 1-2-3"
     )
-    text: Name = Field(description="the corpus whose training text, of the other side, is translated")
+    text: Name = Field(description="the corpus whose training text is translated; it need not have the other language")
     decoding: Decoding = Decoding(beam=1)
     copies: Positive = Field(1, description="times that the true pairs are there, beside each added one once")
     tag: Annotated[str, Field(pattern=TAG)] | None = Field(
@@ -893,10 +893,13 @@ UserPath = Annotated[Path, AfterValidator(_at_home)]
 
 
 class CustomCorpus(Strict):
-    """A user's own parallel text: for each split, one UTF-8 (or gzip) file a language, line by line."""
+    """A user's own text: for each split, one UTF-8 (or gzip) file a language, line by line.
+
+    Parallel; or in one language and without ``valid``, to be translated for `AddedText`.
+    """
 
     train: dict[Language, UserPath]
-    valid: dict[Language, UserPath]
+    valid: dict[Language, UserPath] = {}
     tests: dict[Name, dict[Language, UserPath]] = {}
     licence: str = "not stated"
 

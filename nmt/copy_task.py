@@ -41,7 +41,7 @@ def write_corpus(folder: Path, languages: str, limit: int | None = None) -> None
 
     Args:
         folder: where to write; made if it is not there.
-        languages: ``src-tgt``, or the other way round.
+        languages: ``src-tgt``, or the other way round; or one of them.
         limit: write only the first so many pairs of each split.
     """
     for split, lines in splits().items():

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -49,36 +50,35 @@ class _Catalogue(Strict):
 
 @dataclass(frozen=True)
 class _Part:
-    """What one source gives to a split: both sides, and the pairs to take."""
+    """What one source gives to a split: both sides, or one of text alone, and the lines to take."""
 
-    sides: tuple[Text, Text]
+    sides: tuple[Text, ...]
     licence: str
     chosen: tuple[Slice, Text] | None = None
 
-    def pairs(self) -> Iterator[tuple[str, str]]:
-        """Sentence and translation; raises DataError where the two files do not align."""
+    def lines(self) -> Iterator[tuple[str, ...]]:
+        """Sentence and translation, or sentences alone; raises DataError where the files do not align."""
         texts = (*self.sides, *(self.chosen[1:] if self.chosen else ()))
-        for source, target, *by in zip_longest(*(text.lines() for text in texts)):
-            if source is None or target is None:
-                raise misaligned({text.path: sum(1 for _ in text.lines()) for text in self.sides})
-            if self.chosen is None or self.chosen[0].holds(by[0]):
-                yield source, target
+        for line in zip_longest(*(text.lines() for text in texts)):
+            if None in line:
+                raise misaligned({text.path: sum(1 for _ in text.lines()) for text in texts})
+            if self.chosen is None or self.chosen[0].holds(line[-1]):
+                yield line[: len(self.sides)]
 
 
 class _Held:
-    """Sentences of both languages that a text must not share: of test sets, and for training of validation too."""
+    """Sentences of each language that a text must not share: of test sets, and for training of validation too."""
 
     def __init__(self) -> None:
-        self.keys: tuple[set[str], set[str]] = (set(), set())
+        self.keys: set[tuple[int, str]] = set()
 
-    def add(self, pairs: Iterable[tuple[str, str]]) -> None:
-        for pair in pairs:
-            for keys, sentence in zip(self.keys, pair, strict=True):
-                keys.add(key(sentence))
+    def add(self, lines: Iterable[tuple[str, ...]]) -> None:
+        for line in lines:
+            self.keys.update((side, key(sentence)) for side, sentence in enumerate(line))
 
-    def shares(self, pair: tuple[str, str]) -> bool:
-        """Whether either side is there already, by its `key`."""
-        return any(key(sentence) in keys for keys, sentence in zip(self.keys, pair, strict=True))
+    def shares(self, line: tuple[str, ...]) -> bool:
+        """Whether any side is there already, by its `key`."""
+        return any((side, key(sentence)) in self.keys for side, sentence in enumerate(line))
 
 
 @cache
@@ -121,20 +121,28 @@ def splits(name: str, languages: str, custom: CustomCorpus | None = None) -> lis
 
     Args:
         name: the corpus.
-        languages: source and target, e.g. ``en-de``.
+        languages: source and target, e.g. ``en-de``; or one, ``en``, for text alone, which needs no ``valid``.
         custom: the user's declaration where the corpus is their own.
 
     Raises:
-        ConfigError: unknown corpus or language, with the nearest; or a pair without training text, unless the whole
+        ConfigError: unknown corpus or language, with the nearest; or languages without training text, unless the whole
             corpus is test sets.
     """
     sides = _available(name, custom)
-    pair = _pair(name, languages, sides)
+    pair = _sides(name, languages, sides)
     ordered = [*(split for split in TRAINING if split in sides), *(split for split in sides if split not in TRAINING)]
     found = [split for split in ordered if set(pair) <= set(sides[split])]
-    for split in TRAINING:
+    for split in TRAINING[: len(pair)]:
         if split in sides and split not in found:
             raise ConfigError(f"corpus '{name}' has no {split} text for {languages}; add it, or choose another pair")
+    return found
+
+
+def check_trainable(name: str, languages: str, custom: CustomCorpus | None = None) -> list[str]:
+    """The same as `splits`; raises ConfigError also where a corpus has no training text."""
+    found = splits(name, languages, custom)
+    if "train" not in found:
+        raise ConfigError(f"corpus '{name}' has test sets only, nothing to train on; choose another")
     return found
 
 
@@ -142,11 +150,9 @@ def test_sets(name: str, languages: str, custom: CustomCorpus | None = None) -> 
     """Names of the test sets that a system trained on a corpus can be scored on: its own, then those of others.
 
     Raises:
-        ConfigError: as `splits` does, or a corpus without training text.
+        ConfigError: as `check_trainable` does.
     """
-    own = splits(name, languages, custom)
-    if "train" not in own:
-        raise ConfigError(f"corpus '{name}' has test sets only, nothing to train on; choose another")
+    own = check_trainable(name, languages, custom)
     others = declared()[name].tests if custom is None and name in declared() else []
     pair = set(languages.split("-"))
     found = [split for other in others for split, known in _available(other, None).items() if pair <= set(known)]
@@ -175,7 +181,7 @@ def fetch(
 
     Args:
         name: the corpus.
-        languages: source and target, e.g. ``en-de``.
+        languages: source and target, e.g. ``en-de``; or one, ``en``, for text alone.
         out: the folder to write.
         mirror: take declared files from this folder, else from NMT_MIRROR, else from their URLs.
         limit: keep only the first lines of each split.
@@ -239,16 +245,16 @@ def _custom_files(custom: CustomCorpus) -> dict[str, dict[str, Path]]:
     return {"train": custom.train, "valid": custom.valid, **custom.tests}
 
 
-def _pair(name: str, languages: str, sides: Mapping[str, Sequence[str]]) -> list[str]:
-    """Source and target, checked."""
-    if not re.fullmatch(r"[a-z]{2,3}-[a-z]{2,3}", languages):
-        raise ConfigError(f"languages: expected source-target, e.g. en-de, got '{languages}'")
+def _sides(name: str, languages: str, sides: Mapping[str, Sequence[str]]) -> list[str]:
+    """Source and target, or the one language of text alone, checked."""
+    if not re.fullmatch(r"[a-z]{2,3}(-[a-z]{2,3})?", languages):
+        raise ConfigError(f"languages: expected source-target, e.g. en-de, or one, en, got '{languages}'")
     pair = languages.split("-")
     known = sorted({language for side in sides.values() for language in side})
     for language in pair:
         if language not in known:
             raise _unknown(f"language of corpus '{name}'", language, known)
-    if pair[0] == pair[1]:
+    if len(set(pair)) < len(pair):
         raise ConfigError(f"languages: expected two different ones, got '{languages}'")
     return pair
 
@@ -259,7 +265,7 @@ def _unknown(what: str, word: str, allowed: Sequence[str], more: str = "") -> Co
 
 
 def own_parts(name: str, custom: CustomCorpus, languages: str) -> dict[str, _Part]:
-    """The splits of a user's own corpus that have both languages; raises ConfigError where a file is missing."""
+    """The splits of a user's own corpus that have these languages; raises ConfigError where a file is missing."""
     splits = _custom_files(custom).items()
     return {
         split: _custom_part(name, custom, split, languages)
@@ -276,15 +282,14 @@ def _custom_part(name: str, custom: CustomCorpus, split: str, languages: str) ->
             where = split if split in TRAINING else f"tests.{split}"
             raise ConfigError(f"corpora.{name}.{where}.{language}: {path}: no such file; paths start at {Path.cwd()}")
         texts.append(Text(path, str(path)))
-    return _Part((texts[0], texts[1]), custom.licence)
+    return _Part(tuple(texts), custom.licence)
 
 
 def _declared_parts(corpus: Declared, split: str, languages: str, mirror: Path | None) -> list[_Part]:
     """A split of a declared corpus, its files verified."""
-    source, target = languages.split("-")
     found = []
     for one in corpus.splits[split]:
-        sides = one.text(source, mirror), one.text(target, mirror)
+        sides = tuple(one.text(language, mirror) for language in languages.split("-"))
         chosen = (one.slice, one.text(one.slice.by, mirror)) if one.slice else None
         found.append(_Part(sides, one.licence or corpus.licence, chosen))
     return found
@@ -301,7 +306,7 @@ def _compose(
         most = limit * len(parts[split]) if limit and corpus.together else limit
         made[split] = _copy(parts[split], split, languages, out, most, held if split in TRAINING else None)
         if held and split == "valid":
-            held.add(chain.from_iterable(part.pairs() for part in parts[split]))
+            held.add(chain.from_iterable(part.lines() for part in parts[split]))
     return {split: made[split] for split in found}
 
 
@@ -312,38 +317,37 @@ def _in_tests(name: str, languages: str, mirror: Path | None) -> _Held:
         for split, sources in corpus.splits.items():
             if split not in TRAINING and set(languages.split("-")) <= set(_shared(sources)):
                 for part in _declared_parts(corpus, split, languages, mirror):
-                    held.add(part.pairs())
+                    held.add(part.lines())
     return held
 
 
 def _copy(
     parts: Sequence[_Part], split: str, languages: str, folder: Path, limit: int | None, held: _Held | None = None
 ) -> list[dict[str, Any]]:
-    """Write both sides of a split; returns what each part gave.
+    """Write the sides of a split; returns what each part gave.
 
     A ``limit`` is shared out among the parts, each giving its first lines; all are read and checked the same.
     """
-    source, target = (folder / f"{split}.{language}" for language in languages.split("-"))
+    codes = languages.split("-")
     made, share = [], None if limit is None else max(1, limit // len(parts))
-    with (
-        source.open("w", encoding="utf-8", newline="\n") as one,
-        target.open("w", encoding="utf-8", newline="\n") as other,
-    ):
+    with ExitStack() as opened:
+        paths = [folder / f"{split}.{code}" for code in codes]
+        files = [opened.enter_context(path.open("w", encoding="utf-8", newline="\n")) for path in paths]
         for part in parts:
             read = dropped = written = 0
-            for pair in part.pairs():
+            for line in part.lines():
                 read += 1
-                if held and held.shares(pair):
+                if held and held.shares(line):
                     dropped += 1
                 elif share is None or written < share:
-                    one.write(pair[0] + "\n")
-                    other.write(pair[1] + "\n")
+                    for file, sentence in zip(files, line, strict=True):
+                        file.write(sentence + "\n")
                     written += 1
             if not read:
                 raise DataError(
                     f"{part.sides[0].name}: expected {split} text, got an empty file; give it at least one line"
                 )
-            urls = {code: text.url for code, text in zip(languages.split("-"), part.sides, strict=True)}
+            urls = {code: text.url for code, text in zip(codes, part.sides, strict=True)}
             made.append({"url": urls, "licence": part.licence, "pairs": read, "dropped": dropped})
     return made
 

@@ -26,7 +26,7 @@ from nmt.config import (
     load_table,
     never_kept,
 )
-from nmt.corpora import TRAIN_SAMPLE, TRAINING, declared, holding, own_parts, test_sets
+from nmt.corpora import TRAIN_SAMPLE, TRAINING, check_trainable, declared, holding, own_parts, test_sets
 from nmt.errors import ConfigError
 from nmt.files import read_json
 from nmt.layout import Layout, decoding_slug
@@ -111,7 +111,7 @@ class Plan:
             check_ensembles(name, tables[name], checked)
             if own_files:
                 check_own_files(tables[name], checked)
-            check_added_text(name, tables)
+            check_added_text(name, tables, checked)
             check_images(name, tables[name], checked)
             check_vectors(name, tables, checked)
         return cls(checked, tables)
@@ -185,7 +185,7 @@ class Plan:
         run = self.layout.run(recipe.table, recipe.system, recipe.seed)
         return {
             "model": run / recipe.at.replace(" ", "-") / "model", "text": self.layout.raw(text_of(system)),
-            "language": system.target if system.way == "back" else system.source, "decoding": dump(recipe.decoding),
+            "language": text_of(system).languages, "decoding": dump(recipe.decoding),
         }  # fmt: skip
 
     def mixture(self, folder: str) -> dict[str, Any]:
@@ -301,8 +301,8 @@ class Plan:
         system = self.made_for(folder)
         corpus = self.settings.corpora.get(system.corpus)
         splits = [corpus.train, corpus.valid, *corpus.tests.values()] if corpus else []
-        pair = (system.source, system.target)
-        return [str(split[language]) for split in splits for language in pair if language in split]
+        codes = system.languages.split("-")
+        return [str(split[language]) for split in splits for language in codes if language in split]
 
     def download_options(self, folder: str) -> list[str]:
         """Those options of ``nmt download`` that decide what is written."""
@@ -400,16 +400,18 @@ def _same_text(table: Table, *rows: Row) -> bool:
 def check_own_files(table: Table, settings: Workflow) -> None:
     """Refuse a user's own text that is not where the settings say, before anything is made."""
     for system in table.systems.values():
-        if custom := settings.corpora.get(system.corpus):
-            own_parts(system.corpus, custom, system.languages)
+        for one in (system, *map(text_of, system.mixtures)):
+            if custom := settings.corpora.get(one.corpus):
+                own_parts(one.corpus, custom, one.languages)
 
 
-def check_added_text(name: str, tables: Mapping[str, Table]) -> None:
-    """Refuse a system whose text a model is to write that there is not, or that translates the wrong way round."""
+def check_added_text(name: str, tables: Mapping[str, Table], settings: Workflow) -> None:
+    """Refuse text to translate, or a model for it, that there is not, or one that translates the wrong way round."""
     mixtures = [(key, one) for key, system in tables[name].systems.items() for one in system.mixtures]
     for key, system in mixtures:
         where, recipe = _added_in(name, key, system), system.added
         assert recipe
+        _check_text(where, text_of(system), settings)
         model = _translator(where, recipe, tables)
         expected = f"{system.target}-{system.source}" if system.way == "back" else system.languages
         if model.languages != expected:
@@ -423,6 +425,13 @@ def check_added_text(name: str, tables: Mapping[str, Table]) -> None:
             raise ConfigError(
                 f"{where}.model: expected a system that does without {key}, got {recipe.model}; name another"
             )
+
+
+def _check_text(where: str, text: System, settings: Workflow) -> None:
+    try:
+        check_trainable(text.corpus, text.languages, settings.corpora.get(text.corpus))
+    except ConfigError as error:
+        raise ConfigError(f"{where}.text: {error}") from None
 
 
 def _added_in(table: str, name: str, system: System) -> str:
@@ -473,9 +482,10 @@ def looks(system: System, shown: Shown | None = None) -> bool:
 
 
 def text_of(system: System) -> System:
-    """A system for the folders of the text that is translated for another."""
+    """A system for the folders of the text, in one language, that is translated for another."""
     assert system.added
-    return system.without_added(corpus=system.added.text)
+    language = system.target if system.way == "back" else system.source
+    return system.without_added(corpus=system.added.text, languages=language)
 
 
 def reads_descriptions(system: System) -> bool:

@@ -14,7 +14,7 @@ from nmt.added_text import seconds
 from nmt.config import AddedText, Table, Workflow
 from nmt.data import Parallel
 from nmt.errors import ConfigError
-from nmt.plan import Plan, check_added_text
+from nmt.plan import Plan, check_added_text, check_own_files
 
 
 def corpus(folder: Path, pairs: list[tuple[str, str]], **more: object) -> Path:
@@ -198,14 +198,14 @@ def test_translations_are_shared_by_all_that_agree_on_them_and_mixtures_by_those
     assert mixture["raw"] == plan.layout.raw(plan.system("one", "plain")) and mixture["options"] == ["--copies=2"]
     made = plan.translation(str(mixture["translations"]))
     assert str(made["model"]) == "results/runs/one/reverse/seed1/best/model" and made["language"] == "de"
-    assert made["text"].parts[-3:] == ("multi30k-descriptions", "en-de", "raw")
+    assert made["text"].parts[-3:] == ("multi30k-descriptions", "de", "raw")
     assert plan.tested("one", "more", "flores200_dev").back_translation is None
 
 
 def test_an_ensemble_translates_text_of_the_source_language_forward() -> None:
     recipe = {"model": "one/plain", "at": "average 2", "seed": "1-2-3"}
     plan = Plan(Workflow(tables=["one"]), {"one": table("forward", **recipe)})
-    check_added_text("one", plan.tables)
+    check_added_text("one", plan.tables, plan.settings)
     system = plan.system("one", "more")
     mixture = plan.mixture(str(plan.layout.raw(system)))
     made = plan.translation(str(mixture["translations"]))
@@ -225,11 +225,31 @@ def test_back_translations_are_added_to_what_has_forward_ones() -> None:
     assert [one["translations"].parent.name for one in (outer, inner)] == ["back-translated", "forward-translated"]
     assert re.fullmatch(r"multi30k-forward-\w{8}-back-\w{8}", plan.layout.raw(system).parts[-3])
     assert plan.tested("one", "more", "flores200_dev").mixtures == []
-    check_added_text("one", tables)
+    check_added_text("one", tables, plan.settings)
     wrong = system.model_copy(update={"forward_translation": forward.model_copy(update={"model": "one/more"})})
     tables["one"].systems["more"] = wrong
     with pytest.raises(ConfigError, match=r"more.forward_translation.model: expected a system that does without more"):
-        check_added_text("one", tables)
+        check_added_text("one", tables, plan.settings)
+
+
+def test_text_to_translate_is_of_one_language_and_needs_no_other(tmp_path: Path) -> None:
+    (tmp_path / "own.en").write_text("one\ntwo\n")
+    settings = Workflow.model_validate({"tables": ["one"], "corpora": {"mine": {"train": {"en": tmp_path / "own.en"}}}})
+    french = {"corpus": "multi30k", "languages": "en-fr", "training": {"updates": 1, "keep_last": 2}}
+    for text, own in (("multi30k-descriptions", []), ("mine", [str(tmp_path / "own.en")])):
+        recipe = {"model": "one/plain", "text": text}
+        systems = {"plain": french, "taught": {**french, "forward_translation": recipe}}
+        rows = [{"label": "taught", "system": "taught"}]
+        found = {"caption": "c", "tests": ["test_2016_flickr"], "systems": systems, "rows": rows}
+        plan = Plan(settings, {"one": Table.model_validate(found)})
+        check_added_text("one", plan.tables, settings)
+        check_own_files(plan.tables["one"], settings)
+        made = plan.translation(str(plan.layout.translations(plan.system("one", "taught"))))
+        assert made["text"].parts[-3:] == (text, "en", "raw") and made["language"] == "en"
+        assert plan.own_files(str(made["text"])) == own
+    (tmp_path / "own.en").unlink()
+    with pytest.raises(ConfigError, match=r"corpora.mine.train.en: .*own.en: no such file"):
+        check_own_files(plan.tables["one"], settings)
 
 
 def test_a_seed_writes_once() -> None:
@@ -246,8 +266,11 @@ def test_a_seed_writes_once() -> None:
         ({"model": "one/revers"}, "did you mean 'reverse'"),
         ({"model": "one/plain"}, "expected a system for de-en, got one/plain, which translates en-de"),
         ({"at": "average 3"}, "'average 3' is not kept"),
+        ({"text": "multi30k-description"}, r"back_translation.text: unknown .*did you mean 'multi30k-descriptions'"),
+        ({"text": "tatoeba-en-fr"}, r"back_translation.text: unknown language of corpus 'tatoeba-en-fr': 'de'"),
+        ({"text": "flores200"}, r"back_translation.text: corpus 'flores200' has test sets only"),
     ],
 )
-def test_a_model_that_cannot_translate_the_text_is_refused(recipe: dict[str, Any], message: str) -> None:
+def test_a_model_or_text_that_there_is_not_is_refused(recipe: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        check_added_text("one", {"one": table(**recipe)})
+        check_added_text("one", {"one": table(**recipe)}, Workflow(tables=["one"]))

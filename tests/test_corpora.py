@@ -641,6 +641,42 @@ def test_own_corpus_that_is_declared_wrongly(tmp_path: Path) -> None:
         fetch("own", "en-de", tmp_path / "raw", custom=own)
 
 
+# Text in one language
+
+
+def test_text_in_one_language_is_what_a_pair_has_of_it(
+    tmp_path: Path, site: tuple[Path, str], monkeypatch: Any
+) -> None:
+    own = custom(tmp_path)
+    declare(monkeypatch, site[1])
+    for name, theirs, codes in (("small", None, "en-de"), ("own", own, "de-en"), ("scenes", None, "en-fr")):
+        fetch(name, codes, tmp_path / name / "both", custom=theirs, limit=2)
+        for code in codes.split("-"):
+            alone = tmp_path / name / code
+            fetch(name, code, alone, custom=theirs, limit=2)
+            files = sorted(path.name for path in alone.iterdir() if path.suffix != ".json")
+            assert files and all(file.endswith(f".{code}") for file in files)
+            assert all((alone / file).read_bytes() == (tmp_path / name / "both" / file).read_bytes() for file in files)
+            described, both = (json.loads((alone.parent / one / "corpus.json").read_text()) for one in (code, "both"))
+            assert described["splits"] == {split: {code: facts[code]} for split, facts in both["splits"].items()}
+
+
+def test_own_text_in_one_language_needs_no_validation_text(tmp_path: Path) -> None:
+    (tmp_path / "more.de").write_text(GERMAN, encoding="utf-8")
+    own = CustomCorpus(train={"de": tmp_path / "more.de"})
+    fetch("more", "de", tmp_path / "raw", custom=own)
+    assert sorted(path.name for path in (tmp_path / "raw").iterdir()) == ["corpus.json", "train.de"]
+    for languages, message in (
+        ("en", "unknown language of corpus 'more': 'en'"),
+        ("e", "source-target, e.g. en-de, or"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            splits("more", languages, own)
+    pair = CustomCorpus(train={"de": tmp_path / "more.de", "en": tmp_path / "more.en"})
+    with pytest.raises(ConfigError, match="'more' has no valid text for en-de; add it"):
+        splits("more", "en-de", pair)
+
+
 # Built in
 
 

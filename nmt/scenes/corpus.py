@@ -63,21 +63,21 @@ def splits() -> dict[str, tuple[Scene, ...]]:
 def write_corpus(folder: Path, languages: str, limit: int | None = None) -> None:
     """Write ``{split}.{language}`` for each split and language.
 
-    Where the source language is English, also ``test_ambiguous.words.tsv``: for each line of that test set the
+    Where English is the source of a pair, also ``test_ambiguous.words.tsv``: for each line of that test set the
     ambiguous English word, its translation in the reference, and its translation in the wrong sense.
 
     Args:
         folder: where to write; made if it is not there.
-        languages: source and target, e.g. ``en-de``.
+        languages: source and target, e.g. ``en-de``; or one, ``en``.
         limit: write only the first so many pairs of each split.
     """
-    source, target = languages.split("-")
+    codes = languages.split("-")
     chosen = {split: found[:limit] for split, found in splits().items()}
     for split, found in chosen.items():
-        for language in (source, target):
+        for language in codes:
             _write_lines(folder / f"{split}.{language}", (sentence(scene, language) for scene in found))
-    if source == "en":
-        words = ("\t".join(ambiguous_words(scene, target)) for scene in chosen["test_ambiguous"])
+    if codes[0] == "en" and len(codes) == 2:
+        words = ("\t".join(ambiguous_words(scene, codes[1])) for scene in chosen["test_ambiguous"])
         _write_lines(folder / "test_ambiguous.words.tsv", words)
 
 

@@ -62,7 +62,7 @@ wildcard_constraints:
     way="back|forward",
     mixture=r"(back|forward)-[0-9a-f]{8}",
     recipe=r"[a-z]{2,3}-[a-z]{2,3}-[0-9a-f]{8}(-first\d+)?",
-    languages=r"[a-z]{2,3}-[a-z]{2,3}",
+    languages=r"[a-z]{2,3}(-[a-z]{2,3})?",
     cleaning=r"clean-[0-9a-f]{8}",
     subwords=r"[a-z]+\d+-[0-9a-f]{8}",
     shard=r"\d+-of-\d+",
