@@ -35,7 +35,8 @@ rule all:
     localrule: True
 
 
-# One target a table file: `snakemake --cores all table_multi30k_transformer`.
+# Two targets a table file: `snakemake --cores all table_multi30k_transformer`, and inputs_multi30k_transformer for no more
+# than its systems and rows are made from: encoded text, test sets, features.
 for name in PLAN.tables:
 
     rule:
@@ -43,6 +44,13 @@ for name in PLAN.tables:
             f"table_{name}"
         input:
             PLAN.table_files(name),
+        localrule: True
+
+    rule:
+        name:
+            f"inputs_{name}"
+        input:
+            lambda _, name=name: or_exit(PLAN.table_inputs, name),
         localrule: True
 
 

@@ -707,6 +707,10 @@ class Table(_Shown):
         """The test set of a row."""
         return row.test or self.tests[0]
 
+    def rows_of(self, system: str) -> list[Row]:
+        """The rows that a system is behind."""
+        return [row for row in self.rows if row.system == system]
+
     def seeds_of(self, system: str, seeds: Sequence[int]) -> Sequence[int]:
         """The seeds of a system: its own, else those of the settings."""
         return self.systems[system].seeds or seeds

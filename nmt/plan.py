@@ -93,7 +93,7 @@ class Plan:
         Args:
             settings: what ``config.yaml`` holds, with the command line's values laid over it.
             where: its file, for messages.
-            targets: names asked for on the command line.
+            targets: those asked for on the command line, ``table_NAME`` and ``inputs_NAME``.
             own_files: whether a user's own text must be there; not where it has been encoded already.
 
         Raises:
@@ -101,10 +101,11 @@ class Plan:
         """
         checked = _checked(settings, where)
         names = sorted({path.stem for path in TABLES.glob("*.yaml")} | set(checked.tables))
+        asked = set(checked.tables)
         for target in targets:
-            if target.startswith("table_"):
-                _choose("no target", target, {f"table_{name}": None for name in names})
-        asked = {*checked.tables, *(target.removeprefix("table_") for target in targets)}
+            kind, _, name = target.partition("_")
+            _choose("no target", target, {f"{kind}_{known}": None for known in names})
+            asked.add(name)
         tables = _tables(names, asked)
         for name in asked & set(tables):
             check_tests(name, tables[name], checked)
@@ -234,6 +235,22 @@ class Plan:
         runs: list[tuple[str, int | str]] = [*self.runs(table), *self.ensembles(table)]
         published = [f"{self.layout.run(table, *run)}/tracked.json" for run in runs]
         return [*pages, str(self.layout.figures(table)), *published]
+
+    def inputs(self, table: str, name: str) -> list[str]:
+        """Everything that a system of a table and its rows are made from."""
+        system, found = self.system(table, name), self.tables[table]
+        files = [self.layout.encoded(system), *self.features(system, TRAINING), *self.vectors(system).values()]
+        for row in found.rows_of(name):
+            test = found.test_of(row)
+            tested = holding(system, test)
+            files += [*self.layout.texts(tested, test), *self.features(tested, [test], row.decoding.images)]
+        drawn = self.drawn_over(table)  # without which its table could not be written
+        return list(dict.fromkeys(map(str, [*files, *drawn])))
+
+    def table_inputs(self, table: str) -> list[str]:
+        """Everything that the systems of a table's rows are made from, and these rows."""
+        systems = dict.fromkeys(system for system, _ in self.runs(table))
+        return list(dict.fromkeys(path for system in systems for path in self.inputs(table, system)))
 
     def features(self, system: System, splits: Iterable[str], shown: Shown | None = None) -> list[str]:
         """The arrays of image features of some splits: none for a system that looks at no pictures, or blank ones."""

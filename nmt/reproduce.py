@@ -191,5 +191,5 @@ def lacks(run: Run) -> bool:
 
 
 def _where_to_make(runs: Sequence[Run]) -> str:
-    wanted = dict.fromkeys(str(path) for run in runs for path in run.inputs() if not path.exists())
-    return f"make what there is not where Snakemake is, and bring it here: snakemake --cores all -- {' '.join(wanted)}"
+    tables = dict.fromkeys(f"inputs_{run.table}" for run in runs if not all(path.exists() for path in run.inputs()))
+    return f"make what there is not where Snakemake is, and bring it here: snakemake --cores all {' '.join(tables)}"

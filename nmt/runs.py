@@ -56,7 +56,7 @@ class Run:
     @cached_property
     def rows(self) -> list[Row]:
         """Those of the table that it is behind, alone."""
-        rows = [row for row in self.plan.tables[self.table].rows if row.system == self.name]
+        rows = self.plan.tables[self.table].rows_of(self.name)
         return [row for row in rows if row.ensemble == bool(self.members)]
 
     @cached_property
@@ -66,12 +66,8 @@ class Run:
         return [Run(self.plan, self.table, self.name, int(seed)) for seed in seeds] if len(seeds) > 1 else []
 
     def inputs(self) -> list[Path]:
-        """Everything that it and its rows are made from."""
-        tests = [self.texts(row) for row in self.rows]
-        pictures = [*self.plan.features(self.system, ["train", "valid"]), *filter(None, map(self._pictures, self.rows))]
-        drawn = self.plan.drawn_over(self.table)  # without which its table could not be written
-        found = [self.encoded, *(folder for both in tests for folder in both), *map(Path, pictures + drawn)]
-        return list(dict.fromkeys([*found, *self.plan.vectors(self.system).values()]))
+        """Everything that its system and that one's rows are made from."""
+        return [Path(one) for one in self.plan.inputs(self.table, self.name)]
 
     def scores(self) -> dict[Path, Row]:
         """The folders of its rows' translations and scores."""

@@ -173,9 +173,12 @@ def test_seeds_together_write_the_targets_of_a_taught_system(tmp_path: Path) -> 
     teacher = {"teacher": {**table["systems"]["reverse"], "languages": "en-de", "seeds": [1, 2]}}
     table["systems"]["forward"]["forward_translation"] = recipe | {"model": "trial/teacher", "seed": "1-2"}
     table["systems"] |= teacher
-    planned = jobs(Project(tmp_path, {"trial": table}, limit=60).snakemake("-n").stdout)
+    project = Project(tmp_path, {"trial": table}, limit=60)
+    planned = jobs(project.snakemake("-n").stdout)
     shared = {"download": 2, "average": 3, "ensemble": 1, "translate_text": 1, "mix": 1}
     assert {rule: planned[rule] for rule in shared} == shared and planned["train"] == 3
+    planned = jobs(project.snakemake("-n", "inputs_trial").stdout)
+    assert planned["train"] == planned["average"] == 2 and planned["mix"] == planned["ensemble"] == 1, "the teachers"
     table["systems"]["forward"]["back_translation"] = recipe
     planned = jobs(Project(tmp_path / "both", {"trial": table}, limit=60).snakemake("-n").stdout)
     shared = {"download": 4, "average": 4, "ensemble": 1, "translate_text": 2, "mix": 2}

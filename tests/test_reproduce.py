@@ -49,8 +49,8 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     found = Project(tmp_path_factory.mktemp("lent"), {"trial": TRIAL}, limit=60)
     planned = found.snakemake("-n").stdout
     assert jobs(planned)["train"] == 1
-    encoded = found.snakemake("--until", "encode", "sample", "features", "pseudo_regions")  # as docs/reproduce.md says
-    assert encoded.returncode == 0, encoded.stdout
+    made = found.snakemake("inputs_trial")  # as docs/reproduce.md says
+    assert made.returncode == 0 and "train" not in jobs(made.stdout), made.stdout
     return found
 
 
@@ -173,10 +173,8 @@ def test_a_run_that_another_command_makes_is_left_to_it(project: Project, bare: 
 def test_text_that_is_not_there_is_asked_for(tmp_path: Path, bare: dict[str, str]) -> None:
     lacking = Project(tmp_path / "lacking", {"trial": table(short=SYSTEM)}, limit=60)
     told = reproduce(lacking, bare, "trial", expected=1).stderr
-    assert (
-        "left out, for there is no results/encoded" in told
-        and "snakemake --cores all -- results/encoded/scenes" in told
-    )
+    assert "left out, for there is no results/encoded" in told
+    assert "bring it here: snakemake --cores all inputs_trial\n" in told
     assert (
         "trail.yaml: no such file; here are: trial; did you mean 'trial'?"
         in reproduce(lacking, bare, "trail", expected=1).stderr

@@ -281,6 +281,7 @@ WRONG = {
     "value": (["--config", "device=gpu"], 'device: expected auto, cpu or cuda, got "gpu"'),
     "table": (["--config", "tables=[onee]"], "workflow/tables/onee.yaml: no such file"),
     "target": (["table_onee"], "no target 'table_onee'; did you mean 'table_one'?"),
+    "target of inputs": (["inputs_onee"], "no target 'inputs_onee'; did you mean 'inputs_one'?"),
     "system": (
         ["results/runs/one/smal/seed1/training.json"],
         "workflow/tables/one.yaml: no system 'smal'; did you mean 'small'?",

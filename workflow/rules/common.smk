@@ -9,8 +9,8 @@ from nmt.choices import NETWORKS
 from nmt.gpus import available
 from nmt.plan import Plan, dump, experiment, or_exit, table_path
 
-# Tables asked for on the command line; Snakemake gives its targets only after all rules are read.
-TARGETS = [argument for argument in sys.argv[1:] if argument.startswith("table_")]
+# Targets of the command line below; Snakemake gives its targets only after all rules are read.
+TARGETS = [argument for argument in sys.argv[1:] if argument.startswith(("table_", "inputs_"))]
 CONFIG_FILE = str(workflow.configfiles[-1]) if workflow.configfiles else "config.yaml"
 
 
