@@ -152,7 +152,7 @@ class _Gather:
         if "words" in each[0]["tokenised"]:
             results["tokenised"]["words"] = _statistic([scores["tokenised"]["words"] for scores in each])
         results["training"] = self.nll(row, made)
-        ours = results["tokenised"] | results["training"]
+        ours = results["tokenised"]  # not NLL, which others give in other units
         differences = {m: ours[m]["mean"] - figure for m, figure in head["published"].items() if m in ours}
         meteor = each[0]["tokenised"].get("meteor", {})
         if meteor.get("reduced"):  # another metric than the published one
