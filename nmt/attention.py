@@ -99,7 +99,7 @@ def _numbers(option: str, choice: Choice, count: int) -> list[int]:
     if choice == "all":
         return list(range(1, count + 1))
     if not isinstance(choice, int) or not 1 <= choice <= count:
-        raise ConfigError(f"{option}: expected 1 to {count} or all, got {choice}")
+        raise ConfigError(f"{option}: expected a number from 1 to {count}, got {choice}")
     return [choice]
 
 

@@ -189,7 +189,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     try:
         return dict(load_file(path))
     except (OSError, SafetensorError) as error:
-        raise DataError(f"{path}: expected safetensors, got: {error}") from None
+        raise DataError(f"{path}: expected safetensors, got: {error}; make it again") from None
 
 
 def whole_weights(folder: Path) -> dict[str, Tensor]:

@@ -4,6 +4,7 @@ import itertools
 import json
 import math
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Collection, Sequence
@@ -62,6 +63,12 @@ def _seeds(_: click.Context, __: click.Parameter, value: str) -> str:
     return value
 
 
+def _two_names(_: click.Context, __: click.Parameter, value: str) -> str:
+    if not re.fullmatch(r"[\w.-]+/[\w.-]+", value):
+        raise ConfigError(f"--name: expected TABLE/SYSTEM, each of letters, digits, _ . -, got '{value}'")
+    return value
+
+
 shard_option = click.option(
     "--shard",
     metavar="2/8",
@@ -101,6 +108,8 @@ class Commands(click.Group):
         except OSError as error:
             if isinstance(error, BrokenPipeError):
                 raise  # whoever read our output has gone: click ends quietly
+            if isinstance(error, shutil.Error):  # a list of files that were not copied
+                _, error.filename, error.strerror = error.args[0][0]
             problem = f"{error.filename or 'writing'}: {error.strerror or error}"
             _fail(f"{problem}; check space, permissions and path, then run again")
         except ModuleNotFoundError as error:
@@ -315,7 +324,9 @@ def pseudo_regions(analysis: Path, sentences: Path, descriptions: Path, out: Pat
 @click.argument("run", type=PATH)
 @config_option
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=1)
-@click.option("--name", default="custom/system", metavar="TABLE/SYSTEM", help="What the run is called.")
+@click.option(
+    "--name", default="custom/system", metavar="TABLE/SYSTEM", callback=_two_names, help="What the run is called."
+)
 @click.option("--tracking", type=PATH, help="tracking.json: MLflow follows the training, from a process of its own.")
 @click.option("--images", type=PATH, help="For a multimodal model: folder of the features train.npy and valid.npy.")
 @click.option(
@@ -514,7 +525,7 @@ def track_prepare(settings: str, tables: tuple[Path, ...], out: Path, later: boo
 @track.command("follow")
 @click.argument("run", type=PATH)
 @click.option("--tracking", type=PATH, required=True)
-@click.option("--name", required=True, metavar="TABLE/SYSTEM")
+@click.option("--name", required=True, metavar="TABLE/SYSTEM", callback=_two_names)
 @click.option("--seed", type=int, required=True)
 @click.option("--pid", type=int, required=True, help="The training's process.")
 def track_follow(run: Path, tracking: Path, name: str, seed: int, pid: int) -> None:
@@ -529,7 +540,7 @@ def track_follow(run: Path, tracking: Path, name: str, seed: int, pid: int) -> N
 @click.argument("run", type=PATH)
 @click.argument("scores", type=PATH, nargs=-1)
 @click.option("--tracking", type=PATH, required=True)
-@click.option("--name", required=True, metavar="TABLE/SYSTEM")
+@click.option("--name", required=True, metavar="TABLE/SYSTEM", callback=_two_names)
 @click.option("--seed", required=True, metavar="1", callback=_seeds, help="Of an ensemble all, 1-2-3.")
 @click.option("--figures", type=PATH, help="Folder of the table's figures, kept with the run of a training.")
 @click.option("--out", type=PATH, required=True, help="Written last: what was published where.")
@@ -838,6 +849,8 @@ def attention(
         raise ConfigError(f"SENTENCE: expected words, got '{sentence}'; give a sentence in quotes")
     decoding = _decoding(beam, length_penalty)
     if image:
+        if words or part != "source":
+            raise ConfigError("--image: expected neither --part nor --words beside it; leave them out")
         best = write_over(image, translator, line, decoding, out / "image", layer, head)
     else:
         best = translator.translate_clean([line], decoding)[0][0]

@@ -1028,6 +1028,6 @@ def _merge(base: Any, over: Any, key: str = "") -> Any:
     """
     if not isinstance(base, dict) or not isinstance(over, dict) or not over:
         return over
-    if key == "model" and base.get("kind", over.get("kind")) != over.get("kind", base.get("kind")):
+    if key == "model" and over.get("kind") not in (None, base.get("kind", Transformer().kind)):
         return over
     return base | {name: _merge(base[name], value, name) if name in base else value for name, value in over.items()}

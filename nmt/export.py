@@ -45,10 +45,12 @@ def export(model: Path, out: Path, to: Format) -> None:
 
     Raises:
         ConfigError: the format cannot hold such a model.
-        DataError: the model is missing or damaged, or ``out`` holds something.
+        DataError: the model is missing or damaged, or ``out`` holds something or lies within the model.
     """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise DataError(f"{out}: expected a folder that is new or empty, got one that holds something; name another")
+    if out.resolve().is_relative_to(model.resolve()):
+        raise DataError(f"{out}: expected a folder outside {model}, got one within; name another")
     translator = Translator.load(model, "cpu")
     with atomic_directory(out) as folder:
         {"ctranslate2": _ctranslate2, "pyfunc": _pyfunc}[to](model, translator, folder)
@@ -65,9 +67,10 @@ def _ctranslate2(folder: Path, translator: Translator, out: Path) -> None:
             "which CTranslate2 does not know; use --format pyfunc"
         )
     if model.config.context != "none" or translator.source.bytewise:
+        got = "byte-level pieces" if translator.source.bytewise else f"context: {model.config.context}"
         raise ConfigError(
-            f"--format ctranslate2: expected plain embeddings of text pieces, got context: {model.config.context} or "
-            f"byte-level pieces in {folder}, which CTranslate2 does not know; use --format pyfunc"
+            f"--format ctranslate2: expected plain embeddings of text pieces, got {got} in {folder}, "
+            "which CTranslate2 does not know; use --format pyfunc"
         )
     spec = specification(translator, model)
     spec.validate()

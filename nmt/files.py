@@ -16,6 +16,8 @@ from typing import Any, BinaryIO
 
 from nmt.errors import DataError
 
+MARKS = ("corpus.json", "report.json", "subwords.json", "meta.json", "provenance.json")
+"""Files that folders of raw, cleaned and encoded text, of subwords, and of models have in them."""
 DROPPED = "train.dropped.txt"
 """Numbers of the raw training lines, from 1, that cleaning dropped; no such file: none."""
 
@@ -117,6 +119,18 @@ def check_apart(out: Path, sources: Iterable[Path]) -> None:
     for source in sources:
         if out.exists() and source.exists() and out.samefile(source):
             raise DataError(f"{out}: expected another file than is read, got {source} itself; name another")
+
+
+def check_no_stage(folder: Path) -> None:
+    """Refuse to write files into a folder that another stage makes whole, and would replace with them.
+
+    Raises:
+        DataError: it is such a folder, or a file.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise DataError(f"{folder}: expected a folder to write, got a file; name another")
+    if found := [mark for mark in MARKS if (folder / mark).exists()]:
+        raise DataError(f"{folder}: expected a folder of its own, got one that another stage made, with {found[0]}")
 
 
 @contextmanager

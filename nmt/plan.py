@@ -75,7 +75,7 @@ def _tables(names: Iterable[str], asked: Container[str]) -> dict[str, Table]:
         except ConfigError as error:
             if name in asked:
                 raise
-            print(f"snakemake: warning: {error}; this table is left out", file=sys.stderr)
+            print(f"warning: {error}; this table is left out", file=sys.stderr)
     return found
 
 
@@ -366,7 +366,8 @@ class Plan:
                 ]
         store = self.settings.results / "tracking.json"
         if store.is_file():
-            lines.append(f"MLflow   {read_json(store).get('uri')}   look at it with: make ui")
+            place = "" if store.parent == Workflow.model_fields["results"].default else f" RESULTS={store.parent}"
+            lines.append(f"MLflow   {read_json(store).get('uri')}   look at it with: make ui{place}")
         return "\n".join(
             [
                 *lines,

@@ -92,7 +92,7 @@ def _explain(model: type[BaseModel], problem: Any, text: str, where: str) -> str
     tagged = [part for part in problem["loc"] if part != "[key]"]
     path = [part for part in tagged if not _is_tag(part)]
     line = _line_of(path, text)
-    place = f"{where}, line {line}: {'.'.join(map(str, path)) or 'the file'}"
+    place = f"{where}, line {line}: {'.'.join(map(str, path))}" if path else where
     if problem["type"] == "extra_forbidden":
         allowed = list(_fields_at(model, tagged[:-1]))
         near = nearest(str(path[-1]), allowed)

@@ -80,8 +80,12 @@ def learn(clean: Path, out: Path, languages: str, config: Subwords, threads: int
 
     Raises:
         ConfigError: the vocabulary is larger than the text allows.
+        DataError: a text is missing or empty, or a disk is full.
     """
     texts = [clean / f"train.{language}" for language in languages.split("-")]
+    for text in texts:
+        if not any(line.strip() for line in read_lines(text)):
+            raise DataError(f"{text}: expected training text, got an empty file; clean the corpus again")
     with atomic_directory(out, "subwords.json") as folder:
         if config.joint:
             _learn(texts, folder / "source", config, threads)

@@ -25,7 +25,7 @@ from nmt.config import ENDS, Model, Multimodal, Strict, Training, Transformer, a
 from nmt.data import Batch, Parallel
 from nmt.distributed import ALONE, Processes, joined
 from nmt.errors import ConfigError, DataError
-from nmt.files import read_json, read_lines, write_json, write_text
+from nmt.files import check_no_stage, read_json, read_lines, write_json, write_text
 from nmt.images import of_split, seen
 from nmt.interrupt import Interrupted, heeded
 from nmt.models import build
@@ -87,10 +87,11 @@ def train(
 
     Raises:
         ConfigError: no GPU where one was asked, a model that the vocabularies do not fit, an end already passed.
-        DataError: encoded text or state is damaged, another process trains here, the loss is no number, another
-            process of this training has ended.
+        DataError: encoded text or state is damaged, another stage made ``run``, another process trains here, the loss
+            is no number, another process of this training has ended.
         Interrupted: told to stop by a signal.
     """
+    check_no_stage(run)
     with joined(device) as processes:
         chosen, version = runtime.prepare(device, threads), runtime.code_version()
         meta = read_json(encoded / "meta.json")

@@ -12,7 +12,7 @@ from copytask import write_clean
 
 from nmt.bytes import SYMBOLS, are_symbols, readable, recover, to_bytes, to_symbols
 from nmt.config import SpecialIds, Subwords
-from nmt.errors import ConfigError
+from nmt.errors import ConfigError, DataError
 from nmt.files import read_json
 from nmt.subwords import Vocabulary, learn
 
@@ -211,4 +211,7 @@ def test_a_size_that_the_text_does_not_allow_is_refused(tmp_path: Path) -> None:
     clean = write_clean(tmp_path / "clean", {"train": ["a b c"]})
     with pytest.raises(ConfigError, match=r"subwords\.size: 5000 .*train\.en and .*smaller"):
         learn(clean, tmp_path / "subwords", "en-de", Subwords(kind="bbpe", size=5000))
+    (clean / "train.de").write_text("\n")
+    with pytest.raises(DataError, match=r"train\.de: expected training text, got an empty file"):
+        learn(clean, tmp_path / "subwords", "en-de", Subwords(size=60))
     assert not (tmp_path / "subwords").exists()

@@ -27,6 +27,8 @@ def test_translate_from_standard_input_and_files(model: Path, tmp_path: Path) ->
     [
         (["train", "{tmp}", "{tmp}/run", "--config", "{training: {batsh: 3}}"], "unknown key; did you mean 'batch'"),
         (["train", "{tmp}", "{tmp}/run", "--config", "{training: {epochs: 1}}"], "meta.json: no such file"),
+        (["train", "{tmp}", "{tmp}/latin1", "--config", "{training: {epochs: 1}}"], "got one that another stage made"),
+        (["train", "{tmp}", "{tmp}/run", "--name", "run"], "--name: expected TABLE/SYSTEM, each of letters, digits"),
         (["translate", "{tmp}/nothing"], "nothing: no such model directory"),
         (["translate", "{tmp}", "--length-penalty", "nan"], "--length-penalty: expected a finite number, got nan"),
         (["page", "{tmp}", "{tmp}/latin1"], "latin1: expected a file to write, got a folder"),

@@ -1,5 +1,6 @@
 """cluster.yaml, and what the SLURM profile makes of it."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -68,6 +69,13 @@ def test_a_wrong_file_is_one_message(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].startswith("snakemake: cluster.yaml, line 1: acount: unknown key")
     assert "usage:" not in done.stderr
+
+
+def test_the_profile_names_rules_that_there_are() -> None:
+    profile = yaml.safe_load((ROOT / "profiles/slurm/config.yaml").read_text())
+    stages = "".join(path.read_text() for path in (ROOT / "workflow/rules").glob("*.smk"))
+    rules = set(re.findall(r"^rule (\w+):", stages, re.M))
+    assert set(profile["set-threads"]) | set(profile["set-resources"]) <= rules
 
 
 def test_both_profiles_agree_on_what_runs_again() -> None:

@@ -74,6 +74,8 @@ def test_an_empty_mapping_takes_a_default_back_and_only_models_are_replaced_whol
         7,
     )
     assert two.model == Recurrent(kind="recurrent", width=64)
+    two = load_table(write(tmp_path, text.replace("{kind: transformer, layers", "{layers"))).systems["two"]
+    assert two.model == Recurrent(kind="recurrent", width=64), "a default without a kind is a Transformer's"
 
 
 @pytest.mark.parametrize(

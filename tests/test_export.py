@@ -139,6 +139,9 @@ def test_a_recurrent_model_and_a_folder_in_use_are_refused(model: Path, tmp_path
     code, output = run("export", model, tmp_path / "used", "--format", "ctranslate2")
     assert code == 1 and "new or empty" in output and (tmp_path / "used" / "thesis.txt").read_text() == "mine"
     folder = shutil.copytree(model, tmp_path / "recurrent")
+    for kind in ("pyfunc", "ctranslate2"):
+        code, output = run("export", folder, folder / "within", "--format", kind)
+        assert code == 1 and "expected a folder outside" in output and not (folder / "within").exists()
     config = json.loads((folder / "config.json").read_text())
     config["model"] = {"kind": "recurrent", "layers": 1, "width": 8}
     write_json(folder / "config.json", config)

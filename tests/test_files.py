@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nmt.errors import DataError
-from nmt.files import atomic_directory, atomic_path, check_apart, read_json, read_lines, write_json
+from nmt.files import atomic_directory, atomic_path, check_apart, check_no_stage, read_json, read_lines, write_json
 
 
 def names(folder: Path) -> list[str]:
@@ -54,10 +54,16 @@ def test_what_is_not_ours_to_replace_stays(tmp_path: Path) -> None:
         pass
     with pytest.raises(DataError, match="expected a folder to write, got a file"), atomic_directory(text):
         pass
+    with pytest.raises(DataError, match="expected a folder to write, got a file"):
+        check_no_stage(text)
+    check_no_stage(folder)
+    check_no_stage(tmp_path / "new")
     with pytest.raises(DataError, match=r"thesis\.txt: expected another file than is read, got .*link itself"):
         check_apart(text, [pipe, link])
     assert text.read_text() == "mine" and pipe.is_fifo() and link.is_symlink()
     (folder / "meta.json").write_text("{}")
+    with pytest.raises(DataError, match=r"mine: expected a folder of its own, got one .* with meta\.json"):
+        check_no_stage(folder)
     with atomic_directory(folder, "meta.json") as part:
         (part / "meta.json").write_text("new")
     assert names(folder) == ["meta.json"]

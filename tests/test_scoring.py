@@ -10,7 +10,7 @@ import fakes
 import pytest
 
 from nmt.config import Cleaning, Table
-from nmt.errors import DataError
+from nmt.errors import ConfigError, DataError
 from nmt.files import read_json, sha256, write_json
 from nmt.layout import Layout
 from nmt.scoring.score import ENDINGS, Protocol, metrics, score, score_lines
@@ -119,6 +119,19 @@ def test_what_is_written(results: tuple[Layout, Table], folders: list[Path]) -> 
     assert "case:lc" in found["detokenised"]["bleu"]["signature"]
     assert "bs:1000|seed:12345" in bleu["signature"]
     assert (found["sentences"], found["provenance"]["seed"], found["test"]) == (8, 1, "test")
+
+
+def test_a_metric_that_cannot_be_measured_leaves_the_scores_there_are(
+    results: tuple[Layout, Table], folders: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (layout, table), folder = results, folders[0]
+    system, row = table.systems["small"], next(row for row in table.rows if row.system)
+    places = layout.clean(system), layout.raw(system), "test", system.source, system.target
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    monkeypatch.setenv("PATH", str(folder))
+    with pytest.raises(ConfigError, match="meteor"):
+        score(folder / "hypotheses.txt", *places, layout.model("toy", row, 1), folder, ["meteor"])
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
 def test_output_that_is_almost_all_empty_has_scores() -> None:

@@ -231,8 +231,8 @@ def _about_metrics(data: Json) -> list[str]:
         said.append(
             "NLL: plain negative log-likelihood, without label smoothing, in nats a piece (EOS counted): of the "
             "training text as trained, with dropout, over the epoch before the checkpoint; of the validation text at "
-            "the checkpoint. Pieces of different vocabularies do not compare, nor do published figures in another unit, "
-            "so that no difference from them is given."
+            "the checkpoint. Pieces of different vocabularies do not compare, nor do published figures in another "
+            "unit, so that no difference from them is given."
         )
     return said
 

@@ -15,7 +15,7 @@ from sacrebleu.metrics.ter import TER
 from nmt.config import Cleaning
 from nmt.corpora import misaligned
 from nmt.errors import DataError
-from nmt.files import read_json, read_lines, sha256, write_json, write_text
+from nmt.files import check_no_stage, read_json, read_lines, sha256, write_json, write_text
 from nmt.scoring.meteor import Meteor, NltkMeteor
 from nmt.scoring.words import SAMPLES, SEED, accuracy, share
 from nmt.text.clean import restore
@@ -79,7 +79,7 @@ def score(
     Raises:
         ConfigError: METEOR does not know the language, or Java, its jar or NLTK is missing.
         DataError: a file is missing, empty or not UTF-8; hypotheses and references differ in length; the hypotheses
-            are of another text or model.
+            are of another text or model; ``out`` is a file, or what another stage made.
     """
     made = read_json(model / "cleaning.json")
     recipe = made["cleaning"]
@@ -89,11 +89,12 @@ def score(
     _check_made(hypotheses, decoding, clean / f"{test}.{source}", model)
     if made["languages"] != f"{source}-{target}":
         raise DataError(f"{model}: expected a model of {source}-{target}, got one of {made['languages']}")
+    case = recipe["lowercase"], case_tells(recipe, target)
+    chosen: dict[Protocol, dict[str, Metric]] = {p: metrics(p, *case, also, target) for p in ENDINGS}
+    check_no_stage(out)
     (out / "scores.json").unlink(missing_ok=True)
     for name, lines in texts.items():
         write_text(out / name, "".join(f"{line}\n" for line in lines))
-    case = recipe["lowercase"], case_tells(recipe, target)
-    chosen: dict[Protocol, dict[str, Metric]] = {p: metrics(p, *case, also, target) for p in ENDINGS}
     results = {protocol: _score_texts(texts, protocol, found) for protocol, found in chosen.items()}
     if (ambiguous := raw / f"{test}.words.tsv").is_file():
         results["tokenised"]["words"] = accuracy(texts["hypotheses.tok"], ambiguous, target, Cleaning(**recipe))
