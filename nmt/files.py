@@ -90,7 +90,7 @@ def read_json(path: Path, kind: type = dict) -> Any:
     """
     try:
         found = json.loads(path.read_text(encoding="utf-8"), object_hook=partial(_Described, path))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise DataError(f"{path}: no such file; run the stage that writes it") from None
     except ValueError as error:
         raise DataError(f"{path}: expected JSON, got {error}; delete it and run its stage again") from None

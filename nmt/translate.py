@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 from torch import Tensor
 
 from nmt import runtime
@@ -79,7 +79,8 @@ def fitting(folder: Path) -> Iterator[None]:
     except (ConfigError, DataError):
         raise
     except (LookupError, TypeError, AttributeError, ValueError) as error:
-        problem = f"{type(error).__name__}: {' '.join(str(error).split())[:SHOWN_ERROR]}"
+        told = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
+        problem = f"{type(error).__name__}: {' '.join(told.split())[:SHOWN_ERROR]}"
         raise DataError(
             f"{folder}: expected a model directory, got one whose files do not fit ({problem}); "
             "make it again with `nmt average`"

@@ -119,6 +119,12 @@ with atomic_path(Path(sys.argv[1], "file")), atomic_directory(Path(sys.argv[1], 
 """
 
 
+def test_a_file_in_the_place_of_a_folder_holds_no_json(tmp_path: Path) -> None:
+    (tmp_path / "text").touch()
+    with pytest.raises(DataError, match=r"text/corpus\.json: no such file"):
+        read_json(tmp_path / "text" / "corpus.json")
+
+
 def test_what_was_about_to_be_replaced_is_put_back_or_deleted(tmp_path: Path) -> None:
     (tmp_path / ".folder.x.old").mkdir()
     (tmp_path / ".folder.x.old" / "kept").write_text("whole")
