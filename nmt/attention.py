@@ -87,19 +87,19 @@ def select(found: SubLayer, layer: Choice, head: Choice) -> tuple[SubLayer, list
         ConfigError: there is no such layer or head.
     """
     weights = found.weights
-    layers = _numbers("--layer", layer, weights.shape[0])
+    layers = _numbers("--layer", layer, weights.shape[0], " or all")
     weights = weights[[number - 1 for number in layers]]
     if head == "mean":
         return replace(found, weights=weights.mean(1, keepdim=True)), layers, ["mean"]
-    heads = _numbers("--head", head, weights.shape[1])
+    heads = _numbers("--head", head, weights.shape[1], ", mean or all")
     return replace(found, weights=weights[:, [number - 1 for number in heads]]), layers, [*heads]
 
 
-def _numbers(option: str, choice: Choice, count: int) -> list[int]:
+def _numbers(option: str, choice: Choice, count: int, words: str) -> list[int]:
     if choice == "all":
         return list(range(1, count + 1))
     if not isinstance(choice, int) or not 1 <= choice <= count:
-        raise ConfigError(f"{option}: expected a number from 1 to {count}, got {choice}")
+        raise ConfigError(f"{option}: expected 1 to {count}{words}, got {choice}")
     return [choice]
 
 

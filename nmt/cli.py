@@ -108,7 +108,7 @@ class Commands(click.Group):
         except OSError as error:
             if isinstance(error, BrokenPipeError):
                 raise  # whoever read our output has gone: click ends quietly
-            if isinstance(error, shutil.Error):  # a list of files that were not copied
+            if isinstance(error, shutil.Error) and isinstance(error.args[0], list):  # files of a folder not copied
                 _, error.filename, error.strerror = error.args[0][0]
             problem = f"{error.filename or 'writing'}: {error.strerror or error}"
             _fail(f"{problem}; check space, permissions and path, then run again")

@@ -280,8 +280,8 @@ def _custom_part(name: str, custom: CustomCorpus, split: str, languages: str) ->
         path = _custom_files(custom)[split][language]
         if not path.is_file():
             where = split if split in TRAINING else f"tests.{split}"
-            got = "expected a file, got a folder" if path.is_dir() else f"no such file; paths start at {Path.cwd()}"
-            raise ConfigError(f"corpora.{name}.{where}.{language}: {path}: {got}")
+            got = "expected a file, got a folder; name a file in it" if path.is_dir() else "no such file"
+            raise ConfigError(f"corpora.{name}.{where}.{language}: {path}: {got}; paths start at {Path.cwd()}")
         texts.append(Text(path, str(path)))
     return _Part(tuple(texts), custom.licence)
 

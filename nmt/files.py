@@ -130,7 +130,9 @@ def check_no_stage(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise DataError(f"{folder}: expected a folder to write, got a file; name another")
     if found := [mark for mark in MARKS if (folder / mark).exists()]:
-        raise DataError(f"{folder}: expected a folder of its own, got one that another stage made, with {found[0]}")
+        raise DataError(
+            f"{folder}: expected a folder of its own, got one that another stage made, with {found[0]}; name another"
+        )
 
 
 @contextmanager

@@ -242,7 +242,7 @@ class Plan:
         files = [self.layout.encoded(system), *self.features(system, TRAINING), *self.vectors(system).values()]
         for row in found.rows_of(name):
             test = found.test_of(row)
-            tested = holding(system, test)
+            tested = self.tested(table, name, test)
             files += [*self.layout.texts(tested, test), *self.features(tested, [test], row.decoding.images)]
         drawn = self.drawn_over(table)  # without which its table could not be written
         return list(dict.fromkeys(map(str, [*files, *drawn])))

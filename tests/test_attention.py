@@ -61,9 +61,9 @@ def test_layers_and_heads_are_chosen_by_number_or_averaged() -> None:
     assert (layers, heads) == ([1, 2], [3]) and torch.equal(chosen.weights, layer.weights[:, 2:])
     chosen, _, heads = select(layer, "all", "mean")
     assert heads == ["mean"] and torch.allclose(chosen.weights[:, 0], layer.weights.mean(1))
-    with pytest.raises(ConfigError, match="--head: expected a number from 1 to 3, got 4"):
+    with pytest.raises(ConfigError, match="--head: expected 1 to 3, mean or all, got 4"):
         select(layer, 1, 4)
-    with pytest.raises(ConfigError, match="--layer: expected a number from 1 to 2, got 0"):
+    with pytest.raises(ConfigError, match="--layer: expected 1 to 2 or all, got 0"):
         select(layer, 0, 1)
 
 
@@ -160,7 +160,7 @@ def test_a_model_without_attention_is_refused_before_it_translates(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--layer", "2"], "--layer: expected a number from 1 to 1, got 2"),
+        (["--layer", "2"], "--layer: expected 1 to 1 or all, got 2"),
         (["--layer", "top"], "--layer: expected a number from 1 or all, got 'top'"),
         (["--image", "p.png", "--words"], "--image: expected neither --part nor --words beside it"),
         (["--image", "p.png", "--part", "encoder"], "--image: expected neither --part nor --words beside it"),

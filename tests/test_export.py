@@ -133,6 +133,24 @@ def test_mlflow_loads_the_pyfunc_and_predicts(model: Path, tmp_path: Path, monke
     assert not list((tmp_path / "out").rglob("*.pkl"))
 
 
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (shutil.Error([("a", "out/a", "No space left"), ("b", "out/b", "x")]), "nmt: out/a: No space left; check"),
+        (shutil.SameFileError("'a' and 'a' are the same file"), "nmt: writing: 'a' and 'a' are the same file; check"),
+    ],
+)
+def test_what_could_not_be_copied_is_one_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: OSError, message: str
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("nmt.export.export", fail)
+    code, output = run("export", tmp_path, tmp_path / "out", "--format", "pyfunc")
+    assert code == 1 and output.startswith(message) and len(output.splitlines()) == 1
+
+
 def test_a_recurrent_model_and_a_folder_in_use_are_refused(model: Path, tmp_path: Path) -> None:
     (tmp_path / "used").mkdir()
     (tmp_path / "used" / "thesis.txt").write_text("mine")
