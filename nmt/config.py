@@ -24,7 +24,7 @@ from pydantic import (
 
 from nmt.choices import ON_REQUEST, Network
 from nmt.errors import ConfigError
-from nmt.strict import load_yaml, nearest, read_config, validate
+from nmt.strict import at_place, load_yaml, nearest, read_config, validate
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", description="letters, digits, _ . -")]
 Language = Annotated[str, Field(pattern=r"^[a-z]{2,3}$", description="ISO 639 code")]
@@ -774,42 +774,44 @@ class Table(_Shown):
         return self
 
     @model_validator(mode="after")
-    def _rows_name_systems(self) -> Self:
-        for row in self.rows:
-            if row.system is not None and row.system not in self.systems:
-                raise ValueError(f"row '{row.label}' names system {_one_of(row.system, self.systems)}")
-            if row.system and (why := never_kept(row.at, self.systems[row.system].training)):
-                raise ValueError(f"row '{row.label}' asks for '{row.at}', which is not kept: {why}")
-            if row.system and row.decoding.replace_unknown and self.systems[row.system].subwords.kind != "words":
-                raise ValueError(f"row '{row.label}': decoding.replace_unknown needs subwords.kind: words")
-            if row.system and row.decoding.replace_unknown and not _has_attention(self.systems[row.system].model):
-                raise ValueError(f"row '{row.label}': decoding.replace_unknown needs a model with attention")
-            if row.system and row.decoding.images and self.systems[row.system].model.kind != "multimodal":
-                raise ValueError(f"row '{row.label}': decoding.images needs model.kind: multimodal")
-            if row.test is not None and row.test not in self.tests:
-                raise ValueError(f"row '{row.label}' names test {_one_of(row.test, self.tests)}")
-            if row.ensemble and row.system is None:
-                raise ValueError(f"row '{row.label}' has no system whose models could translate together; name one")
-            if row.system is None and row.published is None:
-                raise ValueError(f"row '{row.label}' has neither a system nor a published figure; give one of them")
-        if twice := [row.label for i, row in enumerate(self.rows) if row in self.rows[:i]]:
-            raise ValueError(f"row '{twice[0]}' is there twice; delete one")
+    def _rows_fit(self) -> Self:
+        for number, row in enumerate(self.rows):
+            with at_place("rows", number):
+                self._check_row(row)
+                self._check_comparison(row)
+                if row in self.rows[:number]:
+                    raise ValueError(f"row '{row.label}' is there twice; delete one")
         return self
 
-    @model_validator(mode="after")
-    def _comparisons_name_rows(self) -> Self:
-        for row in self.rows:
-            if row.against is None:
-                continue
-            if row.system is None:
-                raise ValueError(f"row '{row.label}' has no system, so nothing to test against '{row.against}'")
-            others = [other.label for other in self.rows if other is not row and self.rivals(other, row)]
-            if others.count(row.against) > 1:
-                raise ValueError(f"row '{row.label}': against: several rows are called '{row.against}'; rename one")
-            if row.against not in others:
-                there = _one_of(row.against, others) if others else f"'{row.against}'; there is none"
-                raise ValueError(f"row '{row.label}': against: no other trained row of its test set is called {there}")
-        return self
+    def _check_row(self, row: Row) -> None:
+        if row.system is not None and row.system not in self.systems:
+            raise ValueError(f"row '{row.label}' names system {_one_of(row.system, self.systems)}")
+        if row.system and (why := never_kept(row.at, self.systems[row.system].training)):
+            raise ValueError(f"row '{row.label}' asks for '{row.at}', which is not kept: {why}")
+        if row.system and row.decoding.replace_unknown and self.systems[row.system].subwords.kind != "words":
+            raise ValueError(f"row '{row.label}': decoding.replace_unknown needs subwords.kind: words")
+        if row.system and row.decoding.replace_unknown and not _has_attention(self.systems[row.system].model):
+            raise ValueError(f"row '{row.label}': decoding.replace_unknown needs a model with attention")
+        if row.system and row.decoding.images and self.systems[row.system].model.kind != "multimodal":
+            raise ValueError(f"row '{row.label}': decoding.images needs model.kind: multimodal")
+        if row.test is not None and row.test not in self.tests:
+            raise ValueError(f"row '{row.label}' names test {_one_of(row.test, self.tests)}")
+        if row.ensemble and row.system is None:
+            raise ValueError(f"row '{row.label}' has no system whose models could translate together; name one")
+        if row.system is None and row.published is None:
+            raise ValueError(f"row '{row.label}' has neither a system nor a published figure; give one of them")
+
+    def _check_comparison(self, row: Row) -> None:
+        if row.against is None:
+            return
+        if row.system is None:
+            raise ValueError(f"row '{row.label}' has no system, so nothing to test against '{row.against}'")
+        others = [other.label for other in self.rows if other is not row and self.rivals(other, row)]
+        if others.count(row.against) > 1:
+            raise ValueError(f"row '{row.label}': against: several rows are called '{row.against}'; rename one")
+        if row.against not in others:
+            there = _one_of(row.against, others) if others else f"'{row.against}'; there is none"
+            raise ValueError(f"row '{row.label}': against: no other trained row of its test set is called {there}")
 
     def rival(self, row: Row) -> Row | None:
         """The row that another asks to be tested against."""

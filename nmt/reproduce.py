@@ -82,7 +82,7 @@ def reproduce(plan: Plan, tables: Sequence[str], minutes: float, at_once: int) -
         done = [ends[run] for run in ready].count("done")
         raise Interrupted(clock.told, f"with {done} of {len(runs)} trainings done")
     if len(ends) < len(runs + ensembles):
-        print(f"left out: {_where_to_make(runs + ensembles)}", file=sys.stderr)
+        _tell(f"left out: {_where_to_make(runs + ensembles)}")
     outcome = {end: [str(run) for run in runs + ensembles if ends.get(run, "left out") == end] for end in ENDS}
     outcome["failed"] += unwritten
     return outcome
@@ -103,7 +103,7 @@ def _end(run: Run, clock: Clock, at_once: int) -> str:
     except OutOfTime:
         return "unfinished"
     except (subprocess.CalledProcessError, DataError, OSError) as error:
-        print(f"{run}: {error}", file=sys.stderr)
+        _tell(f"{run}: {error}")
         return "failed"
     return "done"
 
@@ -114,12 +114,17 @@ def _finish(run: Run, clock: Clock, at_once: int) -> None:
     log = _log(run.plan, f"{run.table}/{run.name}-seed{run.seed}")
     if not run.trained():
         if not clock.over():
-            print(f"{run}: training, {run.cost():.1e} floating-point operations to go", file=sys.stderr)
+            _tell(f"{run}: training, {run.cost():.1e} floating-point operations to go")
         _call(run.training(device, threads), log, clock, at_once)
     for row in run.rows:
         for command in run.scoring(row, device, threads):
             _call(command, log, clock, at_once)
-    print(f"{run}: done", file=sys.stderr)
+    _tell(f"{run}: done")
+
+
+def _tell(line: str) -> None:
+    """Say a line in one write, so that those of trainings side by side do not mix."""
+    sys.stderr.write(f"{line}\n")
 
 
 def _log(plan: Plan, name: str) -> Path:
@@ -173,12 +178,12 @@ def _report(plan: Plan, table: str, clock: Clock) -> bool:
     try:
         _call(command, _log(plan, f"{table}/report"), clock)
     except OutOfTime:
-        print(f"{table}: all is there but the table itself; the same command again writes it", file=sys.stderr)
+        _tell(f"{table}: all is there but the table itself; the same command again writes it")
         return True
     except (subprocess.CalledProcessError, OSError) as error:
-        print(f"{table}: {error}", file=sys.stderr)
+        _tell(f"{table}: {error}")
         return False
-    print(f"{table}: {page.with_suffix('.md')}", file=sys.stderr)
+    _tell(f"{table}: {page.with_suffix('.md')}")
     return True
 
 
@@ -186,7 +191,7 @@ def lacks(run: Run) -> bool:
     """Whether something is not there that a run is made from; says what."""
     lacking = [str(path) for path in run.inputs() if not path.exists()]
     if lacking:
-        print(f"{run}: left out, for there is no {', '.join(lacking)}", file=sys.stderr)
+        _tell(f"{run}: left out, for there is no {', '.join(lacking)}")
     return bool(lacking)
 
 

@@ -3,6 +3,7 @@
 import difflib
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, cast, get_args, get_origin
 
@@ -13,6 +14,23 @@ from pydantic.fields import FieldInfo
 from nmt.errors import ConfigError
 
 Model = TypeVar("Model", bound=BaseModel)
+
+
+class MisplacedError(ValueError):
+    """A value that others do not fit, at a place below the model that found so."""
+
+    def __init__(self, message: str, place: tuple[str | int, ...]) -> None:
+        super().__init__(message)
+        self.place = place
+
+
+@contextmanager
+def at_place(*place: str | int) -> Iterator[None]:
+    """Have a ValueError tell the line of what it is about, by its keys and numbers below the model that raises it."""
+    try:
+        yield
+    except ValueError as error:
+        raise MisplacedError(str(error), place) from None
 
 
 def parse(model: type[Model], text: str, where: str) -> Model:
@@ -91,6 +109,8 @@ def _explain(model: type[BaseModel], problem: Any, text: str, where: str) -> str
     """One pydantic problem as one line: file, line, key path, expected, got, nearest."""
     tagged = [part for part in problem["loc"] if part != "[key]"]
     path = [part for part in tagged if not _is_tag(part)]
+    if problem["type"] == "value_error":
+        path += getattr(problem["ctx"]["error"], "place", ())
     line = _line_of(path, text)
     place = f"{where}, line {line}: {'.'.join(map(str, path))}" if path else where
     if problem["type"] == "extra_forbidden":

@@ -142,7 +142,11 @@ def test_checkpoints_that_no_training_keeps(at: str, training: dict[str, Any], w
         ("epochs: 3", "epochs: 0", r"line 9: systems\.one\.training\.epochs: .*greater than or equal to 1, got 0"),
         ("epochs: 3", "epochs: true", r"line 9: systems\.one\.training\.epochs: expected a number, got true"),
         ("updates: 10, ", "", r"systems\.two\.training: epochs or updates must be given"),
-        ("system: one", "system: oen", r"row 'One' names system 'oen'; expected one of one, two"),
+        (
+            "system: one",
+            "system: oen",
+            r"mine\.yaml, line 14: rows\.0: row 'One' names system 'oen'; expected one of one, two",
+        ),
         (
             "at: epoch 3",
             "at: epoch 4",
@@ -155,7 +159,11 @@ def test_checkpoints_that_no_training_keeps(at: str, training: dict[str, Any], w
             "system: one, against: Quoted,",
             r"row 'One': against: no other trained row of its test set is called 'Quoted'; there is none",
         ),
-        ("published: {bleu: 34.2}", "published: {bleu: 34.2}, against: One", r"row 'Quoted' has no system, so nothing"),
+        (
+            "published: {bleu: 34.2}",
+            "published: {bleu: 34.2}, against: One",
+            r"line 15: rows\.1: row 'Quoted' has no system, so nothing",
+        ),
         ("tests: [test_2016_flickr]", "tests: [test_2016_flickr, valid]", r"tests: valid: no row is scored on it"),
         ("tests: [test_2016_flickr]", "tests: [a, a]", r"tests: expected different values, got 'a' twice"),
         (
@@ -163,7 +171,11 @@ def test_checkpoints_that_no_training_keeps(at: str, training: dict[str, Any], w
             "{epochs: 3}\n    seeds: [2, 2]",
             r"line 10: .*seeds: expected different values, got '2' twice",
         ),
-        ("at: epoch 3}", "at: epoch 3}\n  - {label: One, system: one, at: epoch 3}", r"row 'One' is there twice"),
+        (
+            "at: epoch 3}",
+            "at: epoch 3}\n  - {label: One, system: one, at: epoch 3}",
+            r"line 15: rows\.1: row 'One' is there twice",
+        ),
         ("system: one", "system: oen", r"expected one of one, two; did you mean 'one'\?"),
         ("batch: 64 sentences", "batch: 64", r"line 12: .*batch: expected .*64 sentences"),
         ("system: one", "system: a b", r"line 14: rows\.0\.system: expected letters, digits, _ \. -, got \"a b\""),

@@ -9,6 +9,7 @@ from typing import Literal, TypeVar
 from urllib.parse import urlsplit
 
 from pydantic import Field, ValidationError
+from pydantic_core import ErrorDetails
 from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
@@ -193,8 +194,15 @@ def parse(shape: type[Asked], body: bytes) -> Asked:
         if first["type"] == "json_invalid":
             raise Refused(400, "body is not JSON", "a JSON object", shown(first["msg"])) from None
         where = ".".join(map(str, first["loc"])) or "body"
-        got = "nothing" if first["type"] == "missing" else f"{type(first['input']).__name__}"
-        raise Refused(422, f"wrong value: {shown(where)}", first["msg"], got) from None
+        raise Refused(422, f"wrong value: {shown(where)}", first["msg"], _got(first)) from None
+
+
+def _got(problem: ErrorDetails) -> str:
+    """What a request said: a number out of range, but of anything else the kind alone, as it could be the text."""
+    if problem["type"] == "missing":
+        return "nothing"
+    out_of_range = problem["type"] in ("greater_than_equal", "less_than_equal")
+    return shown(problem["input"]) if out_of_range else type(problem["input"]).__name__
 
 
 async def _while_there(request: Request, work: Awaitable[Result]) -> Result:
