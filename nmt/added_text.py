@@ -10,6 +10,7 @@ from nmt.config import Cleaning, Decoding
 from nmt.corpora import misaligned
 from nmt.errors import ConfigError, DataError
 from nmt.files import (
+    as_written,
     atomic_directory,
     check_apart,
     count_lines,
@@ -42,18 +43,17 @@ def translate_text(model: Path, text: Path, out: Path, decoding: Decoding, devic
     """
     check_apart(out, [text])
     recipe = read_json(model / "cleaning.json")
-    (source, target), cleaning = recipe["languages"].split("-"), Cleaning(**recipe["cleaning"])
-    cleaned, written = (out.with_name(f"{out.name}.{part}") for part in ("cleaned", "hypotheses"))
+    source, target = recipe["languages"].split("-")
+    cleaning = as_written(Cleaning, recipe["cleaning"], model / "cleaning.json")
+    cleaned = out.with_name(f"{out.name}.cleaned")
     write_lines(cleaned, (clean_line(line, source, cleaning) for line in read_lines(text)))
-    decode_file(model, cleaned, written, decoding, device, threads)
+    decode_file(model, cleaned, out, decoding, device, threads, finish=lambda line: restore(line, target, cleaning))
     making = read_json(out.with_name("decoding.json"))
     speed = round(making["sentences"] / max(making["seconds"], 1e-3), 1)
     making |= {"languages": recipe["languages"], "text_sha256": sha256(text), "sentences_per_second": speed}
     making |= {"model": str(model), "provenance": read_json(model / "provenance.json")}
     write_json(out.with_name("decoding.json"), making)
-    write_lines(out, (restore(line, target, cleaning) for line in read_lines(written)))
-    for needless in (cleaned, written):
-        needless.unlink()
+    cleaned.unlink()
 
 
 def mix(raw: Path, text: Path, translations: Path, out: Path, languages: str, copies: int, tag: str | None) -> None:

@@ -158,8 +158,7 @@ def _provenance(
 ) -> dict[str, Any]:
     table, _, system = training["name"].partition("/")
     last, single = Checkpoints(run / WHERE_IN_STATE).progress(chosen[-1]), len(chosen) == 1
-    only = {"update": 0, **{key: training[key] for key in ("hardware", "code_version")}}
-    starts = training.get("starts") or [only]  # older trainings tell the last alone
+    starts = training.get("starts") or [_only_start(training)]  # older trainings tell the last alone
     return {
         "table": table, "system": system, "seed": training["seed"], "selection": at,
         "checkpoints": [path.name for path in chosen], "update": last.update, "epoch": last.epoch_fraction,

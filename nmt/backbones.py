@@ -87,7 +87,8 @@ def _fill(network: nn.Module, weights: Path) -> None:
         found = torch.load(weights, "cpu", weights_only=True)
         missing = network.load_state_dict(found, strict=False).missing_keys
     except Exception as error:  # torch raises whatever its reader meets in a file that is none of its own
-        raise DataError(f"{weights}: expected a state_dict of {type(network).__name__}, got: {error}") from None
+        what, told = f"{weights}: expected a state_dict of {type(network).__name__}", type(error).__name__
+        raise DataError(f"{what}, got a file that is none ({told}); give that network's: --weights FILE") from None
     if missing:
         raise DataError(f"{weights}: expected weights of {type(network).__name__}, but it lacks {missing[0]}")
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn, optim
 from nmt.config import digest
 from nmt.distributed import Processes
 from nmt.errors import DataError
-from nmt.files import atomic_directory, read_json, sha256, write_json
+from nmt.files import as_written, atomic_directory, read_json, sha256, write_json
 
 WEIGHTS, OPTIMIZER, PROGRESS = "weights.safetensors", "optimizer.safetensors", "progress.json"
 RESUMABLE = 2  # newest checkpoints that hold the optimiser's state: a damaged one has one before it
@@ -51,14 +51,14 @@ class Checkpoints:
 
     def progress(self, checkpoint: Path) -> Progress:
         """How far the training was at a checkpoint."""
-        return Progress(**read_json(checkpoint / PROGRESS)["progress"])
+        return as_written(Progress, read_json(checkpoint / PROGRESS)["progress"], checkpoint / PROGRESS)
 
     def _verified(self, checkpoint: Path) -> Progress:
         """The same, if it is as it was written; older checkpoints have no digest of it."""
         written = read_json(checkpoint / PROGRESS)
         if written.get("digest", expected := digest(written["progress"])) != expected:
             raise DataError(f"{checkpoint / PROGRESS}: is not as it was written")
-        return Progress(**written["progress"])
+        return as_written(Progress, written["progress"], checkpoint / PROGRESS)
 
     def save(self, progress: Progress, model: nn.Module, optimizer: optim.Optimizer) -> Path:
         """Write a whole checkpoint, or none."""
@@ -86,7 +86,7 @@ class Checkpoints:
                     self.progress(checkpoint)
                 else:
                     newest = self._load(checkpoint, model, optimizer)
-            except (DataError, TypeError) as error:
+            except DataError as error:
                 warnings.warn(f"{error}; set aside as damaged-{checkpoint.name}, resuming from before", stacklevel=2)
                 shutil.rmtree(self.folder / f"damaged-{checkpoint.name}", ignore_errors=True)
                 checkpoint.replace(self.folder / f"damaged-{checkpoint.name}")

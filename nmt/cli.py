@@ -741,8 +741,8 @@ def _decoding(beam: int, length_penalty: float, nbest: int = 1) -> "Decoding":
 
     if nbest > beam:
         raise ConfigError(f"--nbest: expected at most --beam, {beam}, got {nbest}; raise --beam too")
-    if not math.isfinite(length_penalty):
-        raise ConfigError(f"--length-penalty: expected a finite number, got {length_penalty}")
+    if not -10 <= length_penalty <= 10:  # nor nan
+        raise ConfigError(f"--length-penalty: expected a number from -10 to 10, got {length_penalty}")
     return Decoding(beam=beam, length_penalty=length_penalty, nbest=nbest)
 
 

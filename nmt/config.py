@@ -37,7 +37,6 @@ Selection = Annotated[
         description="last | best | epoch 16 | update 4000 | average 10 (the last ten) | average best 5",
     ),
 ]
-Probability = Annotated[float, Field(ge=0, lt=1)]
 
 
 def _number(value: Any) -> Any:
@@ -50,6 +49,10 @@ def _number(value: Any) -> Any:
 Number = BeforeValidator(_number)  # comes last: a bound after it would be lost to the JSON schema
 Count = Annotated[int, Field(ge=0), Number]
 Positive = Annotated[int, Field(ge=1), Number]
+NonNegative = Annotated[float, Field(ge=0), Number]
+Real = Annotated[float, Number]
+AboveZero = Annotated[float, Field(gt=0), Number]
+Probability = Annotated[float, Field(ge=0, lt=1), Number]
 Seed = Annotated[int, Field(ge=0, lt=2**32), Number]
 TAG = r"^[A-Za-z]+$"
 
@@ -132,7 +135,9 @@ class Cleaning(Strict):
         "any", description="latin: keep Latin letters, digits and punctuation, drop every other character"
     )
     max_words: Positive = Field(100, description="training pairs with a longer side are dropped")
-    max_ratio: float = Field(9.0, ge=1, description="training pairs with a larger ratio of lengths are dropped")
+    max_ratio: Annotated[float, Field(ge=1), Number] = Field(
+        9.0, description="training pairs with a larger ratio of lengths are dropped"
+    )
     deduplicate: bool = Field(False, description="drop exact repetitions of a training pair")
 
 
@@ -157,7 +162,7 @@ class Subwords(Strict):
     kind: Literal["bpe", "bbpe", "words"] = Field(
         "bpe", description="bbpe: BPE over the bytes of UTF-8 (Wang, Cho and Gu 2019), to which nothing is unknown"
     )
-    size: Annotated[int, Field(ge=8), Number] = Field(
+    size: Annotated[int, Field(ge=8, lt=2**31), Number] = Field(
         8192, description="pieces, the four special ones included; for words: at most"
     )
     joint: bool = Field(True, description="one vocabulary for both sides, or one a side of this size each")
@@ -315,8 +320,8 @@ class Recurrent(Strict):
     input_feeding: bool = Field(
         False, description="what the last step made of its context is fed to the next (Luong and others, section 3.3)"
     )
-    teacher_forcing: float = Field(
-        1.0, ge=0, le=1, description="chance that a step of training is fed the reference's last word, not its own"
+    teacher_forcing: Annotated[float, Field(ge=0, le=1), Number] = Field(
+        1.0, description="chance that a step of training is fed the reference's last word, not its own"
     )
     tied: Tied = "decoder"
     max_positions: Positive = Field(512, description="longest sentence, in pieces with BOS and EOS")
@@ -358,8 +363,8 @@ class Optimizer(Strict):
 
     kind: Literal["adam", "adamw", "muon"] = "adam"
     betas: tuple[Probability, Probability] = (0.9, 0.98)
-    epsilon: float = Field(1e-9, gt=0)
-    weight_decay: float = Field(0.0, ge=0)
+    epsilon: AboveZero = 1e-9
+    weight_decay: NonNegative = 0.0
     momentum: Probability = Field(0.95, description="of muon")
 
     @model_validator(mode="after")
@@ -376,13 +381,11 @@ class Schedule(Strict):
     """Learning rate against update: linear warm-up from ``initial``, then the named decay."""
 
     kind: Literal["inverse-sqrt", "constant", "cosine"] = "inverse-sqrt"
-    peak: float | None = Field(
-        None,
-        gt=0,
-        description="rate after warm-up; when not given (width * warmup)^-0.5, Vaswani and others' eq. 3",
+    peak: AboveZero | None = Field(
+        None, description="rate after warm-up; when not given (width * warmup)^-0.5, Vaswani and others' eq. 3"
     )
     warmup: Count = Field(4000, description="updates")
-    initial: float = Field(0.0, ge=0)
+    initial: NonNegative = 0.0
     cooldown: Count = Field(0, description="last updates, in which a factor falls from 1 to 0")
 
     @property
@@ -400,8 +403,8 @@ class Schedule(Strict):
 class Consistency(Strict):
     """Two passes over each sentence, with other dropout; how far their predictions diverge is punished (R-Drop)."""
 
-    weight: float = Field(
-        5.0, gt=0, description="of the divergences' mean, beside the passes' losses; Liang and others (2021): alpha"
+    weight: AboveZero = Field(
+        5.0, description="of the divergences' mean, beside the passes' losses; Liang and others (2021): alpha"
     )
     last: Positive | None = Field(None, description="in so many last updates alone; in all when not given")
 
@@ -417,7 +420,7 @@ class Training(Strict):
     schedule: Schedule = Schedule()
     label_smoothing: Probability = 0.0
     consistency: Consistency | None = None
-    clip: float | None = Field(None, gt=0, description="largest norm of the gradient")
+    clip: AboveZero | None = Field(None, description="largest norm of the gradient")
     checkpoint_every: Interval = "1 epochs"
     validate_every: Interval = "1 epochs"
     validation_bleu: bool = Field(True, description="greedily translate the validation set at each validation")
@@ -491,9 +494,11 @@ class Decoding(Strict):
     """Search: beam 1 is greedy."""
 
     beam: Positive = 5
-    length_penalty: float = Field(1.0, description="a hypothesis scores log p / length^penalty")
+    length_penalty: Annotated[float, Field(ge=-10, le=10), Number] = Field(
+        1.0, description="a hypothesis scores log p / length^penalty"
+    )
     nbest: Positive = 1
-    length_factor: float = Field(2.0, gt=0, description="longest output = factor * source pieces + extra")
+    length_factor: AboveZero = Field(2.0, description="longest output = factor * source pieces + extra")
     length_extra: Count = 10
     batch: BatchSize = Field(
         "8192 tokens",
@@ -525,17 +530,17 @@ class Decoding(Strict):
 class Published(Strict):
     """Figures a report prints: scores on the 0 to 100 scale, and the training's negative log-likelihood (NLL)."""
 
-    bleu: float | None = None
-    bleu1: float | None = None
-    bleu2: float | None = None
-    bleu3: float | None = None
-    ter: float | None = None
-    chrf: float | None = None
-    meteor: float | None = None
-    meteor_nltk: float | None = None
-    exact: float | None = None
-    nll_train: float | None = None
-    nll_valid: float | None = None
+    bleu: Real | None = None
+    bleu1: Real | None = None
+    bleu2: Real | None = None
+    bleu3: Real | None = None
+    ter: Real | None = None
+    chrf: Real | None = None
+    meteor: Real | None = None
+    meteor_nltk: Real | None = None
+    exact: Real | None = None
+    nll_train: Real | None = None
+    nll_valid: Real | None = None
 
 
 class AddedText(Strict):
@@ -778,9 +783,11 @@ class Table(_Shown):
         for number, row in enumerate(self.rows):
             with at_place("rows", number):
                 self._check_row(row)
-                self._check_comparison(row)
                 if row in self.rows[:number]:
                     raise ValueError(f"row '{row.label}' is there twice; delete one")
+        for number, row in enumerate(self.rows):  # of which any may be compared with any
+            with at_place("rows", number):
+                self._check_comparison(row)
         return self
 
     def _check_row(self, row: Row) -> None:
@@ -788,12 +795,8 @@ class Table(_Shown):
             raise ValueError(f"row '{row.label}' names system {_one_of(row.system, self.systems)}")
         if row.system and (why := never_kept(row.at, self.systems[row.system].training)):
             raise ValueError(f"row '{row.label}' asks for '{row.at}', which is not kept: {why}")
-        if row.system and row.decoding.replace_unknown and self.systems[row.system].subwords.kind != "words":
-            raise ValueError(f"row '{row.label}': decoding.replace_unknown needs subwords.kind: words")
-        if row.system and row.decoding.replace_unknown and not _has_attention(self.systems[row.system].model):
-            raise ValueError(f"row '{row.label}': decoding.replace_unknown needs a model with attention")
-        if row.system and row.decoding.images and self.systems[row.system].model.kind != "multimodal":
-            raise ValueError(f"row '{row.label}': decoding.images needs model.kind: multimodal")
+        if row.system and (why := misfit(row.decoding, self.systems[row.system])):
+            raise ValueError(f"row '{row.label}': {why}")
         if row.test is not None and row.test not in self.tests:
             raise ValueError(f"row '{row.label}' names test {_one_of(row.test, self.tests)}")
         if row.ensemble and row.system is None:
@@ -830,6 +833,17 @@ class Table(_Shown):
         if unused := [test for test in self.tests if test not in used]:
             raise ValueError(f"tests: {', '.join(unused)}: no row is scored on it; leave it out")
         return self
+
+
+def misfit(decoding: Decoding, system: System) -> str | None:
+    """Why a system cannot translate as a decoding asks, or None if it can."""
+    if decoding.replace_unknown and system.subwords.kind != "words":
+        return "decoding.replace_unknown needs subwords.kind: words"
+    if decoding.replace_unknown and not _has_attention(system.model):
+        return "decoding.replace_unknown needs a model with attention"
+    if decoding.images and system.model.kind != "multimodal":
+        return "decoding.images needs model.kind: multimodal"
+    return None
 
 
 def never_kept(at: str, training: Training) -> str | None:

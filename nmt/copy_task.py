@@ -7,7 +7,6 @@ from pathlib import Path
 
 from nmt.files import write_text
 
-LANGUAGES = ("src", "tgt")
 """A pair has two sides, and numbers are of no language."""
 
 SEED = 1

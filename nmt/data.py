@@ -18,7 +18,7 @@ from torch import Tensor
 from nmt.chunks import WHOLE, Chunks, Shard, blocks, mark
 from nmt.config import SpecialIds, Subwords, amount
 from nmt.errors import ConfigError, DataError
-from nmt.files import DROPPED, atomic_directory, count_lines, read_json, read_lines, sha256, write_json
+from nmt.files import DROPPED, as_written, atomic_directory, count_lines, read_json, read_lines, sha256, write_json
 from nmt.images import OfSplit, Pictures, none
 from nmt.subwords import SIDES, Vocabulary
 
@@ -52,7 +52,7 @@ def encode_corpus(clean: Path, subwords: Path, out: Path, languages: str, shard:
     vocabularies = [Vocabulary(subwords / f"{side}.model") for side in SIDES]
     texts = {split: [clean / f"{split}.{language}" for language in languages.split("-")] for split in SPLITS}
     read = [*(subwords / f"{side}.model" for side in SIDES), *chain.from_iterable(texts.values())]
-    config = Subwords(**learned["subwords"])
+    config = as_written(Subwords, learned["subwords"], subwords / "subwords.json")
     chunks = Chunks(out, mark([CHUNK, config.dropout], read), CHUNK)
     if shard:
         for split, files in texts.items():
@@ -300,7 +300,8 @@ def raw_lines(encoded: Path, split: str, sentences: int) -> tuple[Indices, int]:
     several times, the lines are those of its first round.
     """
     meta = read_json(encoded / "meta.json")
-    times = len(_cuts(split, Subwords(**meta["subwords"]["subwords"])))
+    subwords = as_written(Subwords, meta["subwords"]["subwords"], encoded / "meta.json")
+    times = len(_cuts(split, subwords))
     dropped = list(read_lines(encoded / DROPPED)) if split == "train" and (encoded / DROPPED).is_file() else []
     total = sentences // times + len(dropped)
     lines = np.tile(np.delete(np.arange(total), np.array(dropped, np.int64) - 1), times)

@@ -14,9 +14,10 @@ from torch import Tensor
 from nmt import runtime
 from nmt.backbones import Extractor, load
 from nmt.choices import Network
-from nmt.config import Multimodal
+from nmt.config import BACKBONES, Multimodal
 from nmt.errors import ConfigError, DataError
 from nmt.files import check_writable, read_json, read_lines, sha256, write_json
+from nmt.images import channels
 
 SIDE, GRID = 224, 7  # pixels of a picture as networks see it, regions of it along each side
 LISTED = 20  # faulty pictures named in a message
@@ -187,12 +188,18 @@ def of_picture(path: Path, config: Multimodal, device: torch.device) -> tuple[An
     """One picture for a model: its middle square, a Pillow image, and its features (1, 49, C).
 
     Raises:
-        ConfigError: a package is missing, or the model looks at descriptions instead of pictures.
+        ConfigError: a package is missing, or the model looks at descriptions, or ready features, instead of pictures.
         DataError: the picture cannot be read, or the weights not be had.
     """
     if config.backbone == "descriptions":
         raise ConfigError("--image: expected a model that looks at pictures, got one of descriptions; leave it out")
     picture = read_square(path)
+    shape, own = (GRID * GRID, BACKBONES[config.backbone]), (config.regions, channels(config))
+    if own != shape:
+        raise ConfigError(
+            f"--image: expected a model of {config.backbone}'s features, {shape[0]} regions of {shape[1]} channels, "
+            f"got one of {own[0]} regions of {own[1]}; leave it out"
+        )
     features = _features([np.asarray(picture)], load(config.backbone, None, device), device)
     return picture, torch.from_numpy(features)
 

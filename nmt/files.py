@@ -7,15 +7,19 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 from nmt.errors import DataError
 
+Made = TypeVar("Made")
+
+UMASK = os.umask(0o077)  # which can be read only by setting it
+os.umask(UMASK)
 MARKS = ("corpus.json", "report.json", "subwords.json", "meta.json", "provenance.json")
 """Files that folders of raw, cleaned and encoded text, of subwords, and of models have in them."""
 DROPPED = "train.dropped.txt"
@@ -75,6 +79,15 @@ class _Described(dict[str, Any]):
 
     def __missing__(self, key: str) -> Any:
         raise DataError(f"{self.path}: expected the key {key}, got none; delete it and run its stage again")
+
+
+def as_written(kind: Callable[..., Made], values: Mapping[str, Any], path: Path) -> Made:
+    """What a stage wrote into a file, as the type that it is of; raises DataError where it does not fit that."""
+    try:
+        return kind(**values)
+    except (TypeError, ValueError) as error:  # pydantic's is one
+        told = " ".join(str(error).split())[:200]
+        raise DataError(f"{path}: does not fit this version of nmt ({told}); run its stage again") from None
 
 
 def read_json(path: Path, kind: type = dict) -> Any:
@@ -145,7 +158,7 @@ def atomic_path(path: Path) -> Iterator[Path]:
     check_writable(path)
     with _part(path, _new_file) as part:
         yield part
-        part.chmod(0o644)
+        part.chmod(0o666 & ~UMASK)
         _flush(part)
         part.replace(path)
         _flush(path.parent)
@@ -171,7 +184,7 @@ def atomic_directory(path: Path, mark: str | None = None) -> Iterator[Path]:
         )
     with _part(path, tempfile.mkdtemp) as part:
         yield part
-        part.chmod(0o755)
+        part.chmod(0o777 & ~UMASK)
         for file in part.rglob("*"):
             _flush(file)
         _swap_in(part, path)

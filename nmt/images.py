@@ -17,6 +17,14 @@ Indices = NDArray[np.int64]
 SEED = 1  # of the random pictures: for a split they are the same in every training and translation
 
 
+def load_features(array: Path) -> NDArray[Any]:
+    """The array of image features, left on disk; raises DataError where it is none."""
+    try:
+        return np.load(array, mmap_mode="r")  # type: ignore[no-any-return]
+    except (OSError, ValueError, EOFError) as error:
+        raise DataError(f"{array}: expected image features, got: {error}; run `nmt features`") from None
+
+
 class Images:
     """Image features by sentence."""
 
@@ -34,10 +42,7 @@ class Images:
             DataError: no such array, or its shape is not what text and model expect.
         """
         self._rows = choose(shown, total)[lines]
-        try:
-            self._array = np.load(array, mmap_mode="r")
-        except (OSError, ValueError, EOFError) as error:
-            raise DataError(f"{array}: expected image features, got: {error}; run `nmt features`") from None
+        self._array = load_features(array)
         expected = (total, config.regions, channels(config))
         if self._array.shape != expected:
             raise DataError(

@@ -86,6 +86,10 @@ class Layout:
         """The rebuilt table: ``{table}.md``, ``.csv``, ``.html`` and ``.json`` in this folder."""
         return self.results / "tables" / table
 
+    def record(self, table: str, path: Path) -> Path:
+        """What is kept of a file of a table's runs."""
+        return self.records(table) / path.relative_to(self.runs(table))
+
     def records(self, table: str) -> Path:
         """What of a table's runs is small enough to keep: logs, translations and scores, where ``runs`` has them."""
         return self.results / "records" / table

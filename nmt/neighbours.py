@@ -11,6 +11,7 @@ from nmt.data import evenly
 from nmt.errors import DataError
 from nmt.features import read_square
 from nmt.files import read_lines, write_text
+from nmt.images import load_features
 
 SIZE = 1.5  # inches: of a picture
 
@@ -51,10 +52,7 @@ def draw(array: Path, folder: Path, names: Path, out: Path, queries: int, count:
         DataError: an array or picture is missing or broken, or the array has not a row a name.
     """
     listed = list(read_lines(names))
-    try:
-        features = np.load(array, mmap_mode="r")
-    except (OSError, ValueError, EOFError) as error:
-        raise DataError(f"{array}: expected image features, got: {error}; run `nmt features`") from None
+    features = load_features(array)
     if features.ndim != 3 or len(features) != len(listed) or len(listed) <= count:
         raise DataError(
             f"{array}: expected features of the {len(listed):,} pictures that {names} lists, and more of them than "

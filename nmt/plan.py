@@ -24,6 +24,7 @@ from nmt.config import (
     Workflow,
     check_name,
     load_table,
+    misfit,
     never_kept,
 )
 from nmt.corpora import TRAIN_SAMPLE, TRAINING, check_trainable, declared, holding, own_parts, test_sets
@@ -342,7 +343,8 @@ class Plan:
 
     def _asked(self, targets: Iterable[str]) -> list[str]:
         """The tables that a run makes: those named on the command line, else those of the settings."""
-        return [name.removeprefix("table_") for name in targets if name.startswith("table_")] or self.settings.tables
+        named = [name.removeprefix("table_") for name in targets if name.startswith("table_")]
+        return named if named or any(name.startswith("inputs_") for name in targets) else self.settings.tables
 
     def settings_for(self, tables: list[str]) -> str:
         """The settings that the closing stages read; another device, mirror or corpus re-makes nothing."""
@@ -409,10 +411,10 @@ def check_ensembles(name: str, table: Table, settings: Workflow) -> None:
 
 def _same_text(table: Table, *rows: Row) -> bool:
     """Whether rows that name one test set have the same sentences."""
-    test = table.test_of(rows[0])
+    test, anywhere = table.test_of(rows[0]), Layout(Path())
     systems = [holding(table.systems[row.system or ""], test) for row in rows]
-    sampled = [(one.cleaning, one.training.train_bleu) if test == TRAIN_SAMPLE else None for one in systems]
-    return all((one.corpus, how) == (systems[0].corpus, sampled[0]) for one, how in zip(systems, sampled, strict=True))
+    texts = {anywhere.sample(one) if test == TRAIN_SAMPLE else one.corpus for one in systems}
+    return len(texts) == 1
 
 
 def check_own_files(table: Table, settings: Workflow) -> None:
@@ -439,6 +441,13 @@ def check_added_text(name: str, tables: Mapping[str, Table], settings: Workflow)
             )
         if why := never_kept(recipe.at, model.training):
             raise ConfigError(f"{where}.at: '{recipe.at}' is not kept by {recipe.model}: {why}")
+        if why := misfit(recipe.decoding, model):
+            raise ConfigError(f"{where}.decoding: {recipe.model}: {why}")
+        if looks(model, recipe.decoding.images):
+            raise ConfigError(
+                f"{where}.model: expected a system that translates text alone, got {recipe.model}, which is shown "
+                "pictures, and the text has none; name another, or give decoding: {images: blank}"
+            )
         if (name, key) in _with_writers({(recipe.table, recipe.system): model}, tables):
             raise ConfigError(
                 f"{where}.model: expected a system that does without {key}, got {recipe.model}; name another"

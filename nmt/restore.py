@@ -80,7 +80,7 @@ def _needs_more(run: Run) -> bool:
 
 def _record(run: Run, path: Path) -> Path:
     """Where a file of a run is kept."""
-    return run.layout.records(run.table) / path.relative_to(run.layout.runs(run.table))
+    return run.layout.record(run.table, path)
 
 
 def _kept(run: Run) -> dict[Path, Path]:

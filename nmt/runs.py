@@ -17,6 +17,7 @@ from nmt.files import read_json, sha256
 from nmt.layout import Layout
 from nmt.models import build
 from nmt.plan import Plan, dump, experiment
+from nmt.scoring.score import ENDINGS, compared_with
 from nmt.subwords import SIDES
 from nmt.training import Experiment
 
@@ -107,7 +108,7 @@ class Run:
         """Target pieces trained on until the newest checkpoint; a damaged one is the training's to set aside."""
         saved = Checkpoints(self.folder / WHERE_IN_STATE)
         for checkpoint in reversed(saved.all()):
-            with suppress(DataError, LookupError, TypeError):
+            with suppress(DataError, LookupError):
                 return saved.progress(checkpoint).pieces
         return 0
 
@@ -135,11 +136,11 @@ class Run:
                 yield ["average", str(one.folder), str(part), f"--at={row.at}", f"--encoded={self.encoded}"]
         if self.members and any(older(model / "provenance.json", part / "provenance.json") for part in parts.values()):
             yield ["ensemble", *map(str, parts.values()), str(model)]
-        if older(hypotheses, model / "provenance.json"):
+        if older(hypotheses, model / "provenance.json") or self._of_other_text(row, scores / "decoding.json"):
             images = [f"--images={one}" for one in [self._pictures(row)] if one]
             text, decoding = str(clean / f"{test}.{source}"), ["--config", dump(row.decoding)]
             yield ["decode", str(model), text, str(hypotheses), *decoding, f"--device={device}", *threads, *images]
-        if older(scores / "scores.json", hypotheses) or self.unscored(scores / "scores.json"):
+        if older(scores / "scores.json", hypotheses) or self._scored_otherwise(row, scores / "scores.json"):
             where = [f"--clean={clean}", f"--raw={raw}", f"--model={model}", f"--out={scores}"]
             what = [f"--test={test}", f"--languages={self.system.languages}", *self.plan.score_options(self.table)]
             yield ["score", str(hypotheses), *where, *what]
@@ -147,6 +148,18 @@ class Run:
     def _restored(self, scores: Path, parts: Iterable["Run"]) -> bool:
         """Whether these are scores of a training that is there, all that a table needs, with or without a model."""
         return not any(older(scores, one.folder / "training.json") for one in parts) and not self.unscored(scores)
+
+    def _of_other_text(self, row: Row, decoding: Path) -> bool:
+        """Whether the test set has changed since it was translated."""
+        source = self.texts(row)[1] / f"{self.test(row)}.{self.system.source}"
+        return bool(read_json(decoding)["source_sha256"] != sha256(source))
+
+    def _scored_otherwise(self, row: Row, scores: Path) -> bool:
+        """Whether these were scored against other references than there are now, or lack a metric."""
+        raw, clean = self.texts(row)
+        texts = compared_with(raw, clean, self.test(row), *self.system.languages.split("-"))
+        now = {protocol: sha256(texts[f"references.{ending}"]) for protocol, ending in ENDINGS.items()}
+        return bool(read_json(scores)["references_sha256"] != now) or self.unscored(scores)
 
     def unscored(self, scores: Path) -> bool:
         """Whether a metric was asked for after these scores were made."""

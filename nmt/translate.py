@@ -144,19 +144,24 @@ class Translator:
         """Raw text to raw text: the best translation of each line, an empty one of an empty line."""
         return [translations[0].text for translations in self.nbest(lines, decoding or Decoding())]
 
-    def nbest(self, lines: Sequence[str], decoding: Decoding, pictures: Pictures = none) -> list[list[Translation]]:
+    def nbest(self, lines: Sequence[str], decoding: Decoding) -> list[list[Translation]]:
         """Raw text to raw text, with scores and pieces: clean, encode, search, decode, detokenise.
 
         Returns:
             As `translate_clean`, the texts detokenised.
         """
-        found = self.translate_clean([self.clean(line) for line in lines], decoding, pictures=pictures)
+        found = self.translate_clean([self.clean(line) for line in lines], decoding)
         return [[replace(best, text=self.detokenize(best.text)) for best in translations] for translations in found]
 
     def clean(self, line: str) -> str:
-        """A raw line as the model's training text was."""
+        """A raw line as the model's training text was; raises DataError where a terminal gave what is no UTF-8."""
         from nmt.text.clean import clean_line
 
+        try:
+            line.encode()
+        except UnicodeEncodeError as error:
+            got = line[error.start].encode(errors="surrogateescape")[0]
+            raise DataError(f"character {error.start + 1}: expected UTF-8, got byte 0x{got:02x}") from None
         return clean_line(line, self.languages[0], self.cleaning)
 
     def detokenize(self, text: str) -> str:
@@ -296,6 +301,7 @@ def decode_file(
     threads: int | None,
     images: Path | None = None,
     shard: Shard | None = None,
+    finish: Callable[[str], str] = str,
 ) -> None:
     """Translate a cleaned file, line by line; writes ``out`` and, beside it, ``decoding.json`` and ``alignments.json``.
 
@@ -303,7 +309,8 @@ def decode_file(
     where each layer and head looked on their pictures. With ``nbest`` above 1 also ``nbest.tsv``: line number from 1,
     score, translation. ``images`` is the array of the lines' image features, for a multimodal model. Interrupted, it
     goes on after the last whole `CHUNK` of lines, and ends with the same files. With a ``shard`` it translates that
-    share of the chunks, and stops; several jobs can do so at once, and one without a shard then joins them.
+    share of the chunks, and stops; several jobs can do so at once, and one without a shard then joins them. ``finish``
+    makes a line of ``out`` of a translation.
 
     Raises:
         ConfigError, DataError: see `Translator.load`; the source is missing or not UTF-8; ``out`` cannot be written.
@@ -330,7 +337,7 @@ def decode_file(
     making |= {"seconds": round(seconds, 3), "hardware": _hardware(translator)}
     write_json(out.with_name("decoding.json"), making)
     write_json(out.with_name("alignments.json"), _alignments(translator, found.pairs(), sentences, pictures))
-    found.write(out)
+    found.write(out, finish)
     chunks.forget()
 
 
@@ -383,14 +390,14 @@ class Translations:
             found = read_json(place)["found"]
             yield from ((line, [Translation(*t) for t in ts]) for line, ts in zip(lines, found, strict=True))
 
-    def write(self, out: Path) -> None:
+    def write(self, out: Path, finish: Callable[[str], str]) -> None:
         """Write the best of each line, and all n best beside them where there are several."""
         if self.decoding.nbest > 1:
             best = ((n, t) for n, (_, ts) in enumerate(self.pairs(), 1) for t in ts)
             write_lines(out.with_name("nbest.tsv"), (f"{n}\t{t.score:.6f}\t{t.text}" for n, t in best))
         else:
             out.with_name("nbest.tsv").unlink(missing_ok=True)  # of other settings
-        write_lines(out, (translations[0].text for _, translations in self.pairs()))
+        write_lines(out, (finish(translations[0].text) for _, translations in self.pairs()))
 
     def _blocks(self) -> Iterator[tuple[int, Path, list[str]]]:
         """The place of each chunk's first line, the file of its translations, and its lines."""

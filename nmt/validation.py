@@ -89,7 +89,7 @@ class Validation:
 def bleu(hypotheses: Sequence[str], references: Sequence[str]) -> float:
     """Corpus BLEU (Papineni and others 2002) on whitespace tokens, 0 to 100, exponential smoothing of zero counts.
 
-    What sacrebleu prints with ``--tokenize none`` (a test says so); here because training imports torch and numpy only.
+    What sacrebleu prints with ``--tokenize none`` (a test says so); here because training does without sacrebleu.
     """
     matches, totals = [0] * 4, [0] * 4
     hypothesis_length = reference_length = 0

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from commands import run
 
-from nmt.added_text import seconds
-from nmt.config import AddedText, Table, Workflow
+from nmt.added_text import seconds, translate_text
+from nmt.config import AddedText, Decoding, Multimodal, Table, Workflow
 from nmt.data import Parallel
 from nmt.errors import ConfigError
 from nmt.plan import Plan, check_added_text, check_own_files
@@ -160,6 +160,21 @@ def test_a_raw_file_is_translated_line_by_line(model: Path, tmp_path: Path) -> N
     ]  # fmt: skip
 
 
+def test_translated_text_is_not_translated_again_when_it_could_not_be_written(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text, out = tmp_path / "text.txt", tmp_path / "back" / "translations.txt"
+    text.write_text("w1 w2\nw3\n")
+    with monkeypatch.context() as patch:
+        patch.setattr("nmt.added_text.restore", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            translate_text(model, text, out, Decoding(beam=1), "cpu", 1)
+    assert not out.exists()
+    monkeypatch.setattr("nmt.translate.Translator.translate_clean", None)  # would be called to search
+    translate_text(model, text, out, Decoding(beam=1), "cpu", 1)
+    assert len(out.read_text().splitlines()) == 2
+
+
 def test_what_is_translated_is_not_overwritten(model: Path, tmp_path: Path) -> None:
     text = tmp_path / "text.txt"
     text.write_text("w1 w2\n")
@@ -257,6 +272,14 @@ def test_a_seed_writes_once() -> None:
         table("forward", model="one/plain", seed="1-2-1")
 
 
+def test_who_looks_at_pictures_translates_no_text_without_them() -> None:
+    one = table()
+    looking = one.systems["reverse"].model_copy(update={"model": Multimodal(kind="multimodal")})
+    one = one.model_copy(update={"systems": one.systems | {"reverse": looking}})
+    with pytest.raises(ConfigError, match=r"got one/reverse, which is shown pictures, and the text has none"):
+        check_added_text("one", {"one": one}, Workflow(tables=["one"]))
+
+
 @pytest.mark.parametrize(
     ("recipe", "message"),
     [
@@ -266,6 +289,7 @@ def test_a_seed_writes_once() -> None:
         ({"model": "one/revers"}, "did you mean 'reverse'"),
         ({"model": "one/plain"}, "expected a system for de-en, got one/plain, which translates en-de"),
         ({"at": "average 3"}, "'average 3' is not kept"),
+        ({"decoding": {"replace_unknown": True}}, r"decoding: one/reverse: .* needs subwords.kind: words"),
         ({"text": "multi30k-description"}, r"back_translation.text: unknown .*did you mean 'multi30k-descriptions'"),
         ({"text": "tatoeba-en-fr"}, r"back_translation.text: unknown language of corpus 'tatoeba-en-fr': 'de'"),
         ({"text": "flores200"}, r"back_translation.text: corpus 'flores200' has test sets only"),

@@ -203,6 +203,18 @@ def test_what_is_wrong_is_named(tmp_path: Path, old: str, new: str, message: str
         load_table(write(tmp_path, TABLE.replace(old, new, 1)))
 
 
+def test_a_row_is_compared_only_when_all_rows_name_systems(tmp_path: Path) -> None:
+    later = "against: Two}\n  - {label: Two, system: two}\n  - {label: Three, system: three}"
+    with pytest.raises(ConfigError, match=r"line 16: rows\.2: row 'Three' names system 'three'"):
+        load_table(write(tmp_path, TABLE.replace("at: epoch 3}", f"at: epoch 3, {later}", 1)))
+
+
+@pytest.mark.parametrize("value", ["clip: true", "label_smoothing: false", "schedule: {peak: true}"])
+def test_true_and_false_are_no_numbers(value: str) -> None:
+    with pytest.raises(ConfigError, match=f"expected a number, got {value.rstrip('}').split()[-1]}"):
+        parse(Training, f"{{epochs: 1, {value}}}", "mine.yaml")
+
+
 def test_a_file_that_is_not_there_names_the_nearest(tmp_path: Path) -> None:
     write(tmp_path, TABLE)
     with pytest.raises(ConfigError, match="did you mean 'mine'"):

@@ -7,8 +7,18 @@ from pathlib import Path
 
 import pytest
 
+from nmt.config import Cleaning
 from nmt.errors import DataError
-from nmt.files import atomic_directory, atomic_path, check_apart, check_no_stage, read_json, read_lines, write_json
+from nmt.files import (
+    as_written,
+    atomic_directory,
+    atomic_path,
+    check_apart,
+    check_no_stage,
+    read_json,
+    read_lines,
+    write_json,
+)
 
 
 def names(folder: Path) -> list[str]:
@@ -105,6 +115,19 @@ def test_json_round_trip_and_its_faults(tmp_path: Path) -> None:
         list(read_lines(tmp_path))
     with pytest.raises(DataError, match="no such file"):
         list(read_lines(tmp_path / "b.txt"))
+
+
+def test_what_does_not_fit_this_version_is_told_with_its_file(tmp_path: Path) -> None:
+    assert as_written(Cleaning, {"lowercase": False}, tmp_path) == Cleaning(lowercase=False)
+    with pytest.raises(DataError, match=r"a\.json: does not fit this version of nmt \(.*lowercas"):
+        as_written(Cleaning, {"lowercas": False}, tmp_path / "a.json")
+
+
+def test_files_are_as_private_as_the_user_says(tmp_path: Path) -> None:
+    code = "import sys; from pathlib import Path; from nmt.files import write_json; write_json(Path(sys.argv[1]), {})"
+    for umask, mode in ((0o077, 0o600), (0o002, 0o664)):
+        subprocess.run([sys.executable, "-c", code, tmp_path / "a.json"], check=True, umask=umask)
+        assert (tmp_path / "a.json").stat().st_mode & 0o777 == mode
 
 
 KILLED = """

@@ -144,6 +144,26 @@ def test_the_closing_stages_do_not_see_where_work_was_done(change: dict[str, Any
     assert plan(**change).settings_for(["one"]) == plan().settings_for(["one"])
 
 
+def test_samples_are_of_the_same_sentences_where_their_text_is() -> None:
+    system = {"corpus": "multi30k", "languages": "en-de", "training": {"updates": 1}}
+    written = {"model": "one/reverse", "text": "multi30k-descriptions"}
+    systems = {"small": system, "more": {**system, "back_translation": written}}
+    systems |= {"reverse": {**system, "languages": "de-en"}}
+    rows = [{"label": "a", "system": "small"}, {"label": "b", "system": "more", "against": "a"}]
+    table = {"caption": "c", "tests": ["train_sample"], "systems": systems, "rows": rows}
+    with pytest.raises(ConfigError, match="translates train_sample of another corpus, or another sample"):
+        check_tests("one", Table.model_validate(table), Workflow(tables=["one"]))
+    systems["more"] = {**system, "training": {"updates": 1, "train_bleu": 1000}}
+    check_tests("one", Table.model_validate(table), Workflow(tables=["one"]))
+
+
+def test_the_inputs_of_a_table_need_no_tool_of_another() -> None:
+    made = plan()
+    assert made._asked([]) == made._asked(["all"]) == ["one"]
+    assert made._asked(["table_two"]) == ["two"]
+    assert made._asked(["inputs_two"]) == []
+
+
 @pytest.mark.parametrize(("device", "claims"), [("cpu", False), ("auto", True), ("cuda", True)])
 def test_a_gpu_is_claimed_unless_the_cpu_is_asked_for(device: str, claims: bool) -> None:
     assert ("gpu" in plan(device=device).device) == claims

@@ -92,6 +92,22 @@ def test_what_is_reproduced_without_the_workflow_is_done_for_it(project: Project
     project.write("workflow/tables/trial.yaml", TRIAL)
 
 
+def test_a_test_set_that_has_changed_is_translated_and_scored_again(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(project.folder)
+    run = Run(Plan.load({"tables": ["trial"], "limit": 60}, "config.yaml"), "trial", "short", 1)
+    row = run.rows[0]
+    commands = lambda: [command[0] for command in run.scoring(row, "cpu", [])]  # noqa: E731
+    assert commands() == []
+    raw, clean = run.texts(row)
+    for text, made_anew in ((raw / "test.de", ["score"]), (clean / "test.en", ["decode"])):
+        whole = text.read_bytes()
+        text.write_bytes(whole + b"more\n")
+        assert commands() == made_anew
+        text.write_bytes(whole)
+
+
 def test_what_is_restored_is_done_too(project: Project, bare: dict[str, str]) -> None:
     reproduce(project, bare, "trial")
     runs = project.folder / "results/runs/trial"

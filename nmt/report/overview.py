@@ -52,7 +52,7 @@ def compared(results: Path) -> list[Json]:
     files = sorted((results / "tables").glob("*.json"))
     tables = [read_json(file) for file in files]
     for file, data in zip(files, tables, strict=True):
-        if not isinstance(data, dict) or not {"name", "limit", "rows", "tests"} <= data.keys():
+        if not {"name", "limit", "rows", "tests"} <= data.keys():
             raise DataError(f"{file}: expected a table as `nmt report` writes it, got something else; delete it")
     if not tables:
         raise DataError(f"{results}: expected tables/*.json, got none; build a table first: make run")

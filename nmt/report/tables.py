@@ -204,8 +204,7 @@ class _Gather:
 
     def record(self, path: Path) -> str:
         """What is kept of a file of a run, as seen from the table's folder."""
-        kept = self.layout.records(self.name) / path.relative_to(self.layout.runs(self.name))
-        return os.path.relpath(kept, self.layout.table(self.name).parent)
+        return os.path.relpath(self.layout.record(self.name, path), self.layout.table(self.name).parent)
 
     def system(self, system: str) -> Json:
         """A system's resolved configuration and what its trainings took; raises DataError where they had another."""

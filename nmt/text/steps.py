@@ -4,11 +4,8 @@ A language that a step does not know keeps its lines as they are.
 """
 
 import re
-from collections.abc import Callable
 
 from nmt.text.transliterate import DEVANAGARI
-
-Step = Callable[[str, str], str]
 
 CURRENCIES = {"$": "dollar", "£": "pound", "€": "euro", "₹": "rupee"}
 UNTIL = {"en": "to", "hi": "तक"}

@@ -17,7 +17,7 @@ rule encode:
     conda:
         ENVIRONMENT
     shell:
-        "nmt encode {input.clean} {input.subwords} {output.encoded} --languages {wildcards.languages} " "> {log} 2>&1"
+        "nmt encode {input.clean} {input.subwords} {output.encoded} --languages {wildcards.languages} > {log} 2>&1"
 
 
 rule encode_shard:
