@@ -45,7 +45,7 @@ def translate_text(model: Path, text: Path, out: Path, decoding: Decoding, devic
     recipe = read_json(model / "cleaning.json")
     source, target = recipe["languages"].split("-")
     cleaning = as_written(Cleaning, recipe["cleaning"], model / "cleaning.json")
-    cleaned = out.with_name(f"{out.name}.cleaned")
+    cleaned = out.with_name(f".{out.name}.cleaned")
     write_lines(cleaned, (clean_line(line, source, cleaning) for line in read_lines(text)))
     decode_file(model, cleaned, out, decoding, device, threads, finish=lambda line: restore(line, target, cleaning))
     making = read_json(out.with_name("decoding.json"))

@@ -14,7 +14,7 @@ from torch import Tensor, nn, optim
 from nmt.config import digest
 from nmt.distributed import Processes
 from nmt.errors import DataError
-from nmt.files import as_written, atomic_directory, read_json, sha256, write_json
+from nmt.files import UMASK, as_written, atomic_directory, read_json, sha256, write_json
 
 WEIGHTS, OPTIMIZER, PROGRESS = "weights.safetensors", "optimizer.safetensors", "progress.json"
 RESUMABLE = 2  # newest checkpoints that hold the optimiser's state: a damaged one has one before it
@@ -180,6 +180,7 @@ def write_tensors(tensors: dict[str, Tensor], path: Path) -> None:
     """Write a safetensors file; raises DataError if the disk does not take it."""
     try:
         save_file(tensors, path)
+        path.chmod(0o666 & ~UMASK)  # which has made it the user's alone
     except SafetensorError as error:
         raise DataError(f"{path}: cannot be written: {error}; make room, then run the same command again") from None
 

@@ -41,8 +41,8 @@ class Amount(click.FloatRange):
 
 
 def _pair(_: click.Context, __: click.Parameter, value: str) -> str:
-    if not re.fullmatch(r"[a-z]{2,3}-[a-z]{2,3}", value):
-        raise ConfigError(f"--languages: expected source-target, e.g. en-de, got '{value}'")
+    if not re.fullmatch(r"([a-z]{2,3})-(?!\1$)[a-z]{2,3}", value):
+        raise ConfigError(f"--languages: expected two, source-target, e.g. en-de, got '{value}'")
     return value
 
 
@@ -82,9 +82,9 @@ config_option = click.option(
 
 def device_options(command: Command) -> Command:
     """Options of the stages that compute on tensors."""
-    command = click.option("--threads", type=click.IntRange(1), help="CPU threads; PyTorch's choice if not given.")(
-        command
-    )
+    command = click.option(
+        "--threads", type=click.IntRange(1, 1024), help="CPU threads; PyTorch's choice if not given."
+    )(command)
     return click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto")(command)
 
 
@@ -704,6 +704,8 @@ def translate(
     if out:
         check_writable(out)
         check_apart(out, files)
+    if (sys.stdin is None and not files) or (sys.stdout is None and not out):
+        raise ConfigError("expected standard input and output, got one that is closed; name FILES and --out")
     prompt = not files and sys.stdin.isatty()
     if prompt and out:
         raise ConfigError("--out: expected FILES or text on standard input to translate, got a terminal; name a file")

@@ -27,7 +27,7 @@ from nmt.errors import ConfigError
 from nmt.strict import at_place, load_yaml, nearest, read_config, validate
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", description="letters, digits, _ . -")]
-Language = Annotated[str, Field(pattern=r"^[a-z]{2,3}$", description="ISO 639 code")]
+Language = Annotated[str, Field(pattern=r"^[a-z]{2,3}$", description="two or three small letters, an ISO 639 code")]
 BatchSize = Annotated[str, Field(pattern=r"^[1-9]\d* (sentences|tokens)$", description="64 sentences | 4096 tokens")]
 Interval = Annotated[str, Field(pattern=r"^[1-9]\d* (epochs|updates)$", description="4 epochs | 500 updates")]
 Selection = Annotated[
@@ -47,11 +47,11 @@ def _number(value: Any) -> Any:
 
 
 Number = BeforeValidator(_number)  # comes last: a bound after it would be lost to the JSON schema
-Count = Annotated[int, Field(ge=0), Number]
-Positive = Annotated[int, Field(ge=1), Number]
-NonNegative = Annotated[float, Field(ge=0), Number]
+Count = Annotated[int, Field(ge=0, lt=2**53), Number]
+Positive = Annotated[int, Field(ge=1, lt=2**53), Number]
+NonNegative = Annotated[float, Field(ge=0, le=1e9), Number]
 Real = Annotated[float, Number]
-AboveZero = Annotated[float, Field(gt=0), Number]
+AboveZero = Annotated[float, Field(gt=0, le=1e9), Number]
 Probability = Annotated[float, Field(ge=0, lt=1), Number]
 Seed = Annotated[int, Field(ge=0, lt=2**32), Number]
 TAG = r"^[A-Za-z]+$"
@@ -493,7 +493,7 @@ def check_passes(model: Transformer | Recurrent | Multimodal, training: Training
 class Decoding(Strict):
     """Search: beam 1 is greedy."""
 
-    beam: Positive = 5
+    beam: Annotated[int, Field(ge=1, le=1000), Number] = 5
     length_penalty: Annotated[float, Field(ge=-10, le=10), Number] = Field(
         1.0, description="a hypothesis scores log p / length^penalty"
     )
@@ -541,6 +541,12 @@ class Published(Strict):
     exact: Real | None = None
     nll_train: Real | None = None
     nll_valid: Real | None = None
+
+    @model_validator(mode="after")
+    def _prints_one(self) -> Self:
+        if not self.essence():
+            raise ValueError("expected a figure, got none; give one, e.g. bleu: 34.2, or leave published out")
+        return self
 
 
 class AddedText(Strict):
@@ -1030,7 +1036,9 @@ def load_table(path: Path) -> Table:
     text = read_config(path)
     value = load_yaml(text, str(path))
     if isinstance(value, dict) and isinstance(value.get("systems"), dict):
-        defaults = value.pop("defaults", {})
+        defaults = value.pop("defaults", None) or {}
+        if not isinstance(defaults, dict):
+            raise ConfigError(f"{path}: defaults: expected keys and their values, got {json.dumps(defaults)[:200]}")
         value["systems"] = {
             name: _merge(defaults, system) if system else defaults for name, system in value["systems"].items()
         }

@@ -138,6 +138,12 @@ def splits(name: str, languages: str, custom: CustomCorpus | None = None) -> lis
     return found
 
 
+def check_known(name: str, own: Iterable[str]) -> None:
+    """Raise a ConfigError with the nearest name if a corpus is neither one of nmt's nor of a user's own."""
+    if name not in (known := [*names(), *own]):
+        raise _unknown("corpus", name, known, "; your own goes under corpora: in config.yaml")
+
+
 def check_trainable(name: str, languages: str, custom: CustomCorpus | None = None) -> list[str]:
     """The same as `splits`; raises ConfigError also where a corpus has no training text."""
     found = splits(name, languages, custom)
@@ -226,7 +232,7 @@ def _available(name: str, custom: CustomCorpus | None) -> dict[str, Sequence[str
     if custom is not None:
         if name in names():
             raise ConfigError(f"corpora.{name}: this is the name of a corpus that comes with nmt; choose another")
-        if clash := {*TRAINING, TRAIN_SAMPLE} & set(custom.tests):
+        if clash := {*TRAINING, TRAIN_SAMPLE, "model"} & set(custom.tests):
             raise ConfigError(f"corpora.{name}.tests.{clash.pop()}: not a name for a test set; choose another")
         return {split: list(files) for split, files in _custom_files(custom).items()}
     if name in _BUILT_IN:

@@ -20,7 +20,7 @@ from nmt.config import SpecialIds, Subwords, amount
 from nmt.errors import ConfigError, DataError
 from nmt.files import DROPPED, as_written, atomic_directory, count_lines, read_json, read_lines, sha256, write_json
 from nmt.images import OfSplit, Pictures, none
-from nmt.subwords import SIDES, Vocabulary
+from nmt.subwords import SIDES, Vocabulary, load_vocabularies
 
 Indices = NDArray[np.int64]
 SPLITS = ("train", "valid")
@@ -49,7 +49,7 @@ def encode_corpus(clean: Path, subwords: Path, out: Path, languages: str, shard:
     learned = read_json(subwords / "subwords.json")
     if (of := learned.get("languages", languages)) != languages:  # a folder made before they were written down has none
         raise ConfigError(f"{subwords}: expected subwords of {languages}, got those of {of}; learn these, or name them")
-    vocabularies = [Vocabulary(subwords / f"{side}.model") for side in SIDES]
+    vocabularies = load_vocabularies(subwords, learned["vocab_sha256"])
     texts = {split: [clean / f"{split}.{language}" for language in languages.split("-")] for split in SPLITS}
     read = [*(subwords / f"{side}.model" for side in SIDES), *chain.from_iterable(texts.values())]
     config = as_written(Subwords, learned["subwords"], subwords / "subwords.json")

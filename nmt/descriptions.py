@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from nmt import runtime
 from nmt.config import BACKBONES
 from nmt.errors import DataError
-from nmt.files import atomic_path, read_lines, sha256, write_json
+from nmt.files import atomic_path, check_apart, read_lines, sha256, write_json
 from nmt.sources import key
 
 CHANNELS = BACKBONES["descriptions"]
@@ -86,6 +86,7 @@ def learn(text: Path, out: Path) -> None:
     Raises:
         DataError: the text is missing, not UTF-8, or no word is in several of its lines.
     """
+    check_apart(out, [text])
     sentences = list(read_lines(text))
     try:
         Lsa.fit(sentences).write(out)
@@ -109,6 +110,7 @@ def write_regions(analysis: Path, sentences: Path, descriptions: Path, out: Path
     Raises:
         DataError: a file is missing or not UTF-8, or there are not several descriptions of every image.
     """
+    check_apart(out, [analysis, sentences, descriptions])
     started, lsa = time.perf_counter(), Lsa.load(analysis)
     texts, described = list(read_lines(sentences)), list(read_lines(descriptions))
     of_each = len(described) // max(1, len(texts))

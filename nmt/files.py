@@ -20,6 +20,7 @@ Made = TypeVar("Made")
 
 UMASK = os.umask(0o077)  # which can be read only by setting it
 os.umask(UMASK)
+BYTE_ORDER_MARK = "\ufeff"  # with which some editors begin a file
 MARKS = ("corpus.json", "report.json", "subwords.json", "meta.json", "provenance.json")
 """Files that folders of raw, cleaned and encoded text, of subwords, and of models have in them."""
 DROPPED = "train.dropped.txt"
@@ -62,12 +63,21 @@ def decode_lines(stream: BinaryIO, name: str, first: int = 1) -> Iterator[str]:
     """Yield the lines of an open file as `read_lines` does; ``name``, and the first line's number, are for messages."""
     for number, raw in enumerate(stream, first):
         try:
-            yield raw.decode("utf-8").removesuffix("\n").removesuffix("\r")
+            line = raw.decode("utf-8").removesuffix("\n").removesuffix("\r")
         except UnicodeDecodeError as error:
             raise DataError(
                 f"{name}, line {number}: expected UTF-8, got byte 0x{raw[error.start]:02x} at column "
-                f"{error.start + 1}; convert the file first, e.g. iconv -f latin1 -t utf-8"
+                f"{error.start + 1}; {_to_utf8(raw if number == 1 else b'')}"
             ) from None
+        yield line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line
+
+
+def _to_utf8(beginning: bytes) -> str:
+    """How to make UTF-8 of a file that begins so."""
+    if beginning.startswith(b"\x1f\x8b"):
+        return "it is compressed: unpack it first, by gunzip, or end its name in .gz where those are read"
+    encoding = "utf-16" if beginning.startswith((b"\xff\xfe", b"\xfe\xff")) else "latin1"
+    return f"convert the file first, e.g. iconv -f {encoding} -t utf-8"
 
 
 class _Described(dict[str, Any]):

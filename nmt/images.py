@@ -20,9 +20,12 @@ SEED = 1  # of the random pictures: for a split they are the same in every train
 def load_features(array: Path) -> NDArray[Any]:
     """The array of image features, left on disk; raises DataError where it is none."""
     try:
-        return np.load(array, mmap_mode="r")  # type: ignore[no-any-return]
+        found = np.load(array, mmap_mode="r")
     except (OSError, ValueError, EOFError) as error:
         raise DataError(f"{array}: expected image features, got: {error}; run `nmt features`") from None
+    if not isinstance(found, np.ndarray) or not np.issubdtype(found.dtype, np.floating):
+        raise DataError(f"{array}: expected image features, an array of numbers, got another; run `nmt features`")
+    return found
 
 
 class Images:
@@ -41,7 +44,7 @@ class Images:
         Raises:
             DataError: no such array, or its shape is not what text and model expect.
         """
-        self._rows = choose(shown, total)[lines]
+        self._rows, self._name = choose(shown, total)[lines], array
         self._array = load_features(array)
         expected = (total, config.regions, channels(config))
         if self._array.shape != expected:
@@ -52,7 +55,11 @@ class Images:
 
     def __call__(self, indices: Indices) -> Tensor:
         """Features (B, R, C) of the sentences of these indices, in the array's precision."""
-        return torch.from_numpy(self._array[self._rows[indices]])
+        found = torch.from_numpy(self._array[self._rows[indices]])
+        if not found.isfinite().all():
+            row = int(self._rows[indices][(~found.isfinite()).flatten(1).any(1)][0])
+            raise DataError(f"{self._name}: expected numbers, got nan or inf in row {row} (from 0); make it again")
+        return found
 
 
 Pictures = Callable[[Indices], Tensor | None]

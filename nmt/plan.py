@@ -27,7 +27,7 @@ from nmt.config import (
     misfit,
     never_kept,
 )
-from nmt.corpora import TRAIN_SAMPLE, TRAINING, check_trainable, declared, holding, own_parts, test_sets
+from nmt.corpora import TRAIN_SAMPLE, TRAINING, check_known, check_trainable, declared, holding, own_parts, test_sets
 from nmt.errors import ConfigError
 from nmt.files import read_json
 from nmt.layout import Layout, decoding_slug
@@ -369,7 +369,8 @@ class Plan:
         store = self.settings.results / "tracking.json"
         if store.is_file():
             place = "" if store.parent == Workflow.model_fields["results"].default else f" RESULTS={store.parent}"
-            lines.append(f"MLflow   {read_json(store).get('uri')}   look at it with: make ui{place}")
+            how = f"make ui{place}" if Path("Makefile").is_file() else "mlflow ui --backend-store-uri URI, that one"
+            lines.append(f"MLflow   {read_json(store).get('uri')}   look at it with: {how}")
         return "\n".join(
             [
                 *lines,
@@ -384,6 +385,7 @@ def check_tests(name: str, table: Table, settings: Workflow) -> None:
         if row.system is not None:
             system, test = table.systems[row.system], table.test_of(row)
             try:
+                check_known(system.corpus, settings.corpora)
                 there = test_sets(system.corpus, system.languages, settings.corpora.get(system.corpus))
             except ConfigError as error:
                 raise ConfigError(f"{table_path(name)}: systems.{row.system}: {error}") from None
@@ -456,6 +458,7 @@ def check_added_text(name: str, tables: Mapping[str, Table], settings: Workflow)
 
 def _check_text(where: str, text: System, settings: Workflow) -> None:
     try:
+        check_known(text.corpus, settings.corpora)
         check_trainable(text.corpus, text.languages, settings.corpora.get(text.corpus))
     except ConfigError as error:
         raise ConfigError(f"{where}.text: {error}") from None

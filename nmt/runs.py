@@ -152,7 +152,7 @@ class Run:
     def _of_other_text(self, row: Row, decoding: Path) -> bool:
         """Whether the test set has changed since it was translated."""
         source = self.texts(row)[1] / f"{self.test(row)}.{self.system.source}"
-        return bool(read_json(decoding)["source_sha256"] != sha256(source))
+        return not decoding.is_file() or read_json(decoding)["source_sha256"] != sha256(source)
 
     def _scored_otherwise(self, row: Row, scores: Path) -> bool:
         """Whether these were scored against other references than there are now, or lack a metric."""

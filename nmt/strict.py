@@ -187,11 +187,18 @@ def _description_at(model: type[BaseModel], path: list[Any]) -> str | None:
     parts = [part for part in path if isinstance(part, str)]
     field = _fields_at(model, path[:-1]).get(parts[-1]) if parts else None
     if field is None:
-        return "letters, digits, _ . -"
+        return _key_description_at(model, path) or "letters, digits, _ . -"
     if described := [info.description for info in _inside(field.annotation) if info.description]:
         return described[0]
     example = {"batch": "a number and sentences or tokens, e.g. 64 sentences"}
     return example.get(parts[-1]) or cast("str | None", field.description)
+
+
+def _key_description_at(model: type[BaseModel], path: list[Any]) -> str | None:
+    """What the keys of the mapping at a path's end say of themselves."""
+    field = _fields_at(model, path[:-2]).get(path[-2]) if len(path) > 1 else None
+    keys = get_args(field.annotation)[0] if field and get_origin(field.annotation) is dict else None
+    return next((info.description for info in getattr(keys, "__metadata__", ()) if isinstance(info, FieldInfo)), None)
 
 
 def _inside(kind: Any) -> Iterator[FieldInfo]:

@@ -1,7 +1,8 @@
 """Subword and word vocabularies by sentencepiece: learn, load, encode, decode."""
 
+import hashlib
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -17,6 +18,26 @@ SIDES = ("source", "target")
 START = "▁"  # sentencepiece's mark of the start of a word
 SAMPLE = 2_000_000
 """Lines of each side that a vocabulary is learned from; of a longer text, so many spread evenly over it."""
+
+
+def load_vocabularies(folder: Path, hashes: Mapping[str, str]) -> list["Vocabulary"]:
+    """Both sides' vocabularies of a folder.
+
+    Args:
+        folder: with ``source.model`` and ``target.model``.
+        hashes: by side, of those that were learned (`Vocabulary.sha256`); none where nobody wrote them down.
+
+    Raises:
+        DataError: a model file is missing, damaged or another one.
+    """
+    found = [Vocabulary(folder / f"{side}.model") for side in SIDES]
+    for side, vocabulary in zip(SIDES, found, strict=True):
+        if side in hashes and (got := vocabulary.sha256()) != hashes[side]:
+            raise DataError(
+                f"{folder / f'{side}.model'}: expected the pieces that were learned, sha256 {hashes[side][:12]}…, got "
+                f"{len(vocabulary):,} others, {got[:12]}…; the file is damaged or of another folder, make it again"
+            )
+    return found
 
 
 class Vocabulary:
@@ -40,6 +61,11 @@ class Vocabulary:
 
     def __len__(self) -> int:
         return int(self._pieces.vocab_size())
+
+    def sha256(self) -> str:
+        """Of its pieces and their scores, as the ``.vocab`` beside a model has them: its hash in ``subwords.json``."""
+        rows = (f"{self._pieces.id_to_piece(i)}\t{self._pieces.get_score(i):g}\n" for i in range(len(self)))
+        return hashlib.sha256("".join(rows).encode()).hexdigest()
 
     def encode(self, lines: Sequence[str], dropout: float = 0.0, seed: int = 0) -> list[list[int]]:
         """Ids of each line, without BOS and EOS.

@@ -1,6 +1,7 @@
 """A model directory and text in, text out: the library, the command line and the pipeline use the same."""
 
 import json
+import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -38,7 +39,7 @@ from nmt.interrupt import Interrupted, heeded
 from nmt.models import build
 from nmt.models.base import TranslationModel
 from nmt.search import Decoder, Ensemble, Hypothesis, search
-from nmt.subwords import SIDES, Vocabulary
+from nmt.subwords import SIDES, load_vocabularies
 from nmt.workers import processes_for, shared_out
 
 ALIGNED = 10  # sentences of a translated file whose attention is kept
@@ -104,7 +105,9 @@ class Translator:
         recipe = read_json(folder / "cleaning.json")
         self.languages: list[str] = recipe["languages"].split("-")
         self.cleaning = Cleaning(**recipe["cleaning"])
-        self.source, self.target = (Vocabulary(folder / f"{side}.model") for side in ("source", "target"))
+        made = folder / "provenance.json"
+        hashes = read_json(made).get("subwords", {}).get("vocab_sha256", {}) if made.is_file() else {}
+        self.source, self.target = load_vocabularies(folder, hashes)
         settings: Model = TypeAdapter(Model).validate_python(config["model"])
         sizes, weights = [config["vocabulary"][side] for side in SIDES], whole_weights(folder)
         self.models, self.device, self.workers = list[TranslationModel](), device, workers
@@ -194,7 +197,7 @@ class Translator:
         """
         if decoding.replace_unknown and not (self.source.whole_words and self.target.whole_words):
             raise ConfigError("replace_unknown: true: expected a model of whole words, got subwords; set it false")
-        encoded = [row[: self.model.longest - 2] for row in self.source.encode(lines)]
+        encoded = self._shortened(lines, self.source.encode(lines))
         results = [[Translation("", 0.0, [])] for _ in lines]
 
         def searched(indices: list[int]) -> list[list[Hypothesis]]:
@@ -286,6 +289,17 @@ class Translator:
             line[: len(row) + 2] = torch.tensor([ids.bos, *row, ids.eos])
         return padded.to(self.device)
 
+    def _shortened(self, lines: Sequence[str], encoded: Sequence[list[int]]) -> list[list[int]]:
+        """The pieces of lines, as many of each as the model has positions for; tells whether some were cut."""
+        limit = self.model.longest - 2  # without BOS and EOS
+        if long := [line for line, row in zip(lines, encoded, strict=True) if len(row) > limit]:
+            print(
+                f"nmt: warning: {len(long)} of {len(lines)} sentences have more than the model's {limit} pieces "
+                f"and are translated up to there; the first begins {long[0][:60]!r}; split them",
+                file=sys.stderr,
+            )
+        return [row[:limit] for row in encoded]
+
     def _texts(self, hypotheses: Sequence[Hypothesis]) -> list[Translation]:
         decoded = self.target.decode([h.ids for h in hypotheses])
         texts = [" ".join(text.splitlines()) for text in decoded]  # to byte-level BPE a line break is a byte too
@@ -334,10 +348,10 @@ def decode_file(
         seconds = found.translate(bar.update)
     if shard:
         return
-    making |= {"seconds": round(seconds, 3), "hardware": _hardware(translator)}
-    write_json(out.with_name("decoding.json"), making)
     write_json(out.with_name("alignments.json"), _alignments(translator, found.pairs(), sentences, pictures))
     found.write(out, finish)
+    making |= {"seconds": round(seconds, 3), "hardware": _hardware(translator), "hypotheses_sha256": sha256(out)}
+    write_json(out.with_name("decoding.json"), making)
     chunks.forget()
 
 

@@ -67,8 +67,10 @@ def load(encoded: Path, files: Mapping[str, Path], width: int) -> Start:
         pieces = vocabulary.pieces(range(len(vocabulary)))
         wanted = {piece.removeprefix(START): i for i, piece in enumerate(pieces) if piece.startswith(START)}
         vectors[side] = {wanted[word]: vector for word, vector in _read(path, width, wanted)}
-        if not vectors[side]:
-            raise DataError(f"{path}: expected vectors of the {len(wanted):,} words of the {side} vocabulary, got none")
+        if not any(vector.any() for vector in vectors[side].values()):
+            raise DataError(
+                f"{path}: expected vectors of the {len(wanted):,} words of the {side} vocabulary, got none but zeros"
+            )
         counts = {"words": len(wanted), "found": len(vectors[side]), "missing": len(wanted) - len(vectors[side])}
         found[side] = {"sha256": sha256(path), "pieces": len(vocabulary), **counts}
         print(
@@ -81,12 +83,12 @@ def load(encoded: Path, files: Mapping[str, Path], width: int) -> Start:
 
 def _read(path: Path, width: int, wanted: Mapping[str, int]) -> Iterator[tuple[str, NDArray[np.float32]]]:
     """The first vector of each wanted word that the file has."""
-    missing, first = set(wanted), 1
+    missing, first, promised, number = set(wanted), 1, 0, 0
     for number, line in enumerate(read_lines(path), 1):
         cells = line.rstrip().split(" ")
         if number == 1 and len(cells) == 2 and all(cell.isdecimal() for cell in cells):
             _check_width(f"{path}, line 1", int(cells[1]), width)
-            first = 2
+            first, promised = 2, int(cells[0])
             continue
         if number == first:
             _check_width(f"{path}, line {number}", len(cells) - 1, width)
@@ -96,6 +98,8 @@ def _read(path: Path, width: int, wanted: Mapping[str, int]) -> Iterator[tuple[s
         if word in missing:
             missing.remove(word)
             yield word, _numbers(cells[-width:], f"{path}, line {number}")
+    if promised and number - 1 < promised:
+        raise DataError(f"{path}: expected {promised:,} vectors by its first line, got {number - 1:,}; fetch it again")
 
 
 def _check_width(where: str, got: int, width: int) -> None:

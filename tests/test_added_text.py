@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -173,6 +174,23 @@ def test_translated_text_is_not_translated_again_when_it_could_not_be_written(
     monkeypatch.setattr("nmt.translate.Translator.translate_clean", None)  # would be called to search
     translate_text(model, text, out, Decoding(beam=1), "cpu", 1)
     assert len(out.read_text().splitlines()) == 2
+
+
+def test_a_sentence_that_is_too_long_is_told(model: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text("w1 w2\n" + "w3 " * 600 + "\n")
+    translate_text(model, text, tmp_path / "out.txt", Decoding(beam=1), "cpu", 1)
+    assert (
+        "1 of 2 sentences have more than the model's 510 pieces and are translated up to there"
+        in capfd.readouterr().err
+    )
+
+
+def test_the_vocabulary_of_a_model_is_its_own(model: Path, tmp_path: Path) -> None:
+    shutil.copytree(model, tmp_path / "model")
+    (tmp_path / "model/source.model").write_bytes((model / "source.model").read_bytes().replace(b"w1", b"x1"))
+    code, output = run("translate", tmp_path / "model", "--device", "cpu", text="w1\n")
+    assert code == 1 and "source.model: expected the pieces that were learned" in output
 
 
 def test_what_is_translated_is_not_overwritten(model: Path, tmp_path: Path) -> None:

@@ -78,6 +78,8 @@ def read(path: Path) -> list[str]:
         ("fr", "aujourd'hui", "aujourd&apos; hui"),
         ("cs", 'nápis "Ano", sedí.', "nápis &quot; ano &quot; , sedí ."),
         ("xx", "no such language.", "no such language ."),
+        ("tr", "İYİ IŞIK", "iyi ışık"),
+        ("en", "İstanbul", "istanbul"),
         ("en", "", ""),
     ],
 )
@@ -292,6 +294,13 @@ def test_nothing_left_says_which_rule_dropped_it(
         clean(raw, tmp_path / "clean", Cleaning.model_validate(recipe), "en-de")
     assert all(part in str(error.value) for part in [str(raw), *parts]), error.value
     assert sorted(path.name for path in tmp_path.iterdir()) == ["raw"]
+
+
+def test_a_split_without_a_word_is_refused(tmp_path: Path) -> None:
+    raw = write_raw(tmp_path / "raw", train=TRAIN, valid=[("a", ""), ("b", " ")])
+    with pytest.raises(DataError, match=r"valid\.de: expected sentences, got 2 lines without a word"):
+        clean(raw, tmp_path / "clean", Cleaning(), "en-de")
+    assert not (tmp_path / "clean").exists()
 
 
 @pytest.mark.parametrize("jobs", [1, 2])

@@ -32,6 +32,7 @@ def test_translate_from_standard_input_and_files(model: Path, tmp_path: Path) ->
         (["translate", "{tmp}/nothing"], "nothing: no such model directory"),
         (["translate", "{tmp}", "--length-penalty", "400"], "expected a number from -10 to 10, got 400.0"),
         (["translate", "{tmp}", "--length-penalty", "nan"], "expected a number from -10 to 10, got nan"),
+        (["clean", "{tmp}", "{tmp}/c", "--languages", "en-en"], "--languages: expected two, source-target, e.g. en-de"),
         (["page", "{tmp}", "{tmp}/latin1"], "latin1: expected a file to write, got a folder"),
         (["overview", "{tmp}", "{tmp}/latin1/train.de"], "tables/none.json: expected a table as"),
         (["average", "{tmp}", "{tmp}/m", "--at", "epoch x", "--encoded", "{tmp}"], "expected last, best, epoch N"),

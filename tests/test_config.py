@@ -190,6 +190,12 @@ def test_checkpoints_that_no_training_keeps(at: str, training: dict[str, Any], w
         ("caption: A table", "caption: {{ A }}", r"line 1: expected YAML, got a key that is no single word"),
         ("at: epoch 3", "at: epoch3", r"line 14: rows\.0\.at: expected last \| best \| epoch 16 .* got \"epoch3\""),
         ("caption: A table\n", "", r"caption: required key is missing"),
+        (
+            "defaults:\n  corpus: multi30k\n  languages: en-de\n  model: {layers: 2, width: 128, heads: 2}",
+            "defaults: [a]",
+            r"defaults: expected keys and their values, got \[\"a\"\]",
+        ),
+        ("published: {bleu: 34.2}", "published: {}", r"line 15: rows\.1\.published: expected a figure, got none"),
         ("heads: 2", "norm: pst", r"line 6: .*norm: expected post or pre, got \"pst\"; did you mean 'post'\?"),
         ("heads: 2", "heads: 3", r"width must be a multiple of heads, got 128 and 3"),
         ("one:\n", "'a; rm -rf x':\n", r"systems\.a; rm -rf x: expected letters, digits, _ \. -"),

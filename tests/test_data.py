@@ -1,5 +1,6 @@
 """Encoded corpora and batches, against the text they came from."""
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ from nmt.chunks import Shard
 from nmt.config import SpecialIds, Subwords
 from nmt.data import Parallel, encode_corpus, raw_lines
 from nmt.errors import ConfigError, DataError
-from nmt.files import DROPPED, read_json
+from nmt.files import DROPPED, read_json, sha256
 from nmt.subwords import Vocabulary, learn
 from nmt.text.stats import subwords
 
@@ -61,6 +62,19 @@ def encode(folder: Path, subwords: Subwords, train: list[str]) -> Path:
     learn(clean, folder / "subwords", "en-de", subwords)
     encode_corpus(clean, folder / "subwords", folder / "encoded", "en-de")
     return folder / "encoded"
+
+
+@pytest.mark.parametrize("kind", ["words", "bpe", "bbpe"])
+def test_other_pieces_than_were_learned_are_refused(tmp_path: Path, kind: str) -> None:
+    config = Subwords.model_validate({"kind": kind, "size": 264 if kind == "bbpe" else 10})
+    encode(tmp_path, config, ["ab bc ca", "bc"])
+    (tmp_path / "foreign").mkdir()
+    encode(tmp_path / "foreign", config, ["xy yz zx", "yz"])
+    model = tmp_path / "subwords/source.model"
+    assert Vocabulary(model).sha256() == sha256(model.with_suffix(".vocab"))
+    shutil.copyfile(tmp_path / "foreign/subwords/source.model", model)
+    with pytest.raises(DataError, match=r"source\.model: expected the pieces that were learned, sha256"):
+        encode_corpus(tmp_path / "clean", tmp_path / "subwords", tmp_path / "other", "en-de")
 
 
 def test_subwords_of_the_other_direction_are_refused(tmp_path: Path) -> None:

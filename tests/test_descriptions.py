@@ -91,6 +91,9 @@ def test_a_text_without_common_words_and_a_damaged_analysis_are_refused(tmp_path
     (tmp_path / "text").write_text("one\ntwo\n")
     code, output = run("lsa", tmp_path / "text", tmp_path / "lsa.npz")
     assert code == 1 and "words that are in 3 of them" in output and not (tmp_path / "lsa.npz").exists()
+    code, output = run("lsa", tmp_path / "text", tmp_path / "text")
+    assert code == 1 and "text: expected another file than is read" in output
+    assert (tmp_path / "text").read_text() == "one\ntwo\n"
     (tmp_path / "lsa.npz").write_bytes(b"no archive")
     with pytest.raises(DataError, match="nmt lsa"):
         Lsa.load(tmp_path / "lsa.npz")

@@ -1,5 +1,6 @@
 """Files are whole or absent, and text is UTF-8 or refused with its place."""
 
+import gzip
 import os
 import subprocess
 import sys
@@ -93,6 +94,25 @@ def test_lines_end_at_newlines_only(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes("one\r\ntwo\u2028still\x0btwo\nlast".encode())
     assert list(read_lines(path)) == ["one", "two\u2028still\x0btwo", "last"]
+
+
+def test_a_mark_of_byte_order_is_no_text(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("\ufeffone\n\ufefftwo\n", encoding="utf-8")
+    assert list(read_lines(tmp_path / "a.txt")) == ["one", "\ufefftwo"]
+
+
+@pytest.mark.parametrize(
+    ("content", "remedy"),
+    [
+        (gzip.compress(b"one\n"), "it is compressed: unpack it first"),
+        ("one\n".encode("utf-16"), "iconv -f utf-16 -t utf-8"),
+        ("caf\xe9\n".encode("latin1"), "iconv -f latin1 -t utf-8"),
+    ],
+)
+def test_text_that_is_not_utf_8_is_told_how_to_become_it(tmp_path: Path, content: bytes, remedy: str) -> None:
+    (tmp_path / "a.txt").write_bytes(content)
+    with pytest.raises(DataError, match=remedy):
+        list(read_lines(tmp_path / "a.txt"))
 
 
 def test_json_round_trip_and_its_faults(tmp_path: Path) -> None:

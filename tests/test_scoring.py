@@ -187,9 +187,11 @@ def test_translations_of_another_text_or_model_are_refused(tmp_path: Path) -> No
     for path in (tmp_path / "t.en", tmp_path / "t.de", model / "weights.safetensors"):
         path.write_text("ein\n")
     right = {f"{what}_sha256": sha256(tmp_path / "t.en") for what in ("source", "model")}
+    right["hypotheses_sha256"] = sha256(tmp_path / "t.en")
     for what, message in [
         ("source", r"made with .*t\.en"),
         ("model", r"made with .*weights"),
+        ("hypotheses", r"made with .*hypotheses"),
         ("", "got one of en-fr"),
     ]:
         write_json(tmp_path / "decoding.json", right | {f"{what}_sha256": "0"})

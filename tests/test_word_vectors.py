@@ -74,6 +74,8 @@ def test_found_words_start_there_with_the_usual_size_and_nothing_else_changes(
         ([*LINES, "w2 1 2"], r"v.txt, line 4: expected a word and 4 numbers, got 2"),
         ([*LINES, "w2 1 2 x 3"], r"v.txt, line 4: expected numbers after the word: .*'x'"),
         ([*LINES, "w2 1 2 nan 3"], r"v.txt, line 4: .*nan or inf"),
+        (["6 4", *LINES], r"v.txt: expected 6 vectors by its first line, got"),
+        (["w1 0 0 0 0"], r"v.txt: expected vectors of .* got none but zeros"),
         (["other 1 2 3 4"], r"v.txt: expected vectors of the 10 words of the source vocabulary, got none"),
     ],
 )

@@ -110,7 +110,10 @@ def score(
 
 def _check_made(hypotheses: Path, decoding: dict[str, Any], source: Path, model: Path) -> None:
     """Refuse translations of another text, or by another model, than their scores would say."""
-    for key, path in (("source_sha256", source), ("model_sha256", model / "weights.safetensors")):
+    made_with = {"source_sha256": source, "model_sha256": model / "weights.safetensors"}
+    if "hypotheses_sha256" in decoding:  # older ones have none
+        made_with["hypotheses_sha256"] = hypotheses
+    for key, path in made_with.items():
         if decoding[key] != sha256(path):
             raise DataError(
                 f"{hypotheses}: expected translations that were made with {path}, got others by decoding.json beside "

@@ -102,7 +102,7 @@ class Cleaner:
         visible = text if text.isprintable() else text.translate(_VISIBLE)
         removed = len(text) - len(visible)
         text = devanagari(visible, self.language) if self.recipe.devanagari else visible
-        text = text.lower() if self.recipe.lowercase else text
+        text = _lower(text, self.language) if self.recipe.lowercase else text
         if self.recipe.punctuation:
             text = normalize_punctuation(text, self.language)
         for step in self._steps:
@@ -178,6 +178,9 @@ def _clean_and_join(
             report[split] = _report(counts, made["languages"])
             if training:
                 _refuse_empty(report[split], files[0].parent, recipe)
+            for file, words in zip(files, (counts["source_words"], counts["target_words"]), strict=True):
+                if not words:
+                    raise DataError(f"{file}: expected sentences, got {counts['read']} lines without a word; give some")
         write_json(part / "report.json", made | {"splits": report})
 
 
@@ -230,6 +233,13 @@ def _clean_batch(cleaners: Sequence[Cleaner], training: bool, batch: list[Pair])
     if training and recipe.deduplicate:
         written[DIGESTS] = b"".join(map(_digest, kept))
     return written | {KEPT: bytes(flags)}, counts
+
+
+def _lower(text: str, language: str) -> str:
+    """In small letters; of a capital I with a dot Python would make two characters, which are no word's letter."""
+    if language in ("tr", "az"):
+        text = text.replace("I", "ı")
+    return text.replace("İ", "i").lower()
 
 
 def _fault(source: str, target: str, recipe: Cleaning) -> str | None:
