@@ -296,6 +296,14 @@ def test_nothing_left_says_which_rule_dropped_it(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["raw"]
 
 
+def test_text_without_spaces_is_warned_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    raw = write_raw(tmp_path / "raw", train=TRAIN, valid=TEST)
+    for file in raw.glob("*.de"):
+        file.rename(file.with_suffix(".zh"))
+    clean(raw, tmp_path / "clean", Cleaning(), "en-zh")
+    assert "warning: zh is written without spaces" in capsys.readouterr().err
+
+
 def test_a_split_without_a_word_is_refused(tmp_path: Path) -> None:
     raw = write_raw(tmp_path / "raw", train=TRAIN, valid=[("a", ""), ("b", " ")])
     with pytest.raises(DataError, match=r"valid\.de: expected sentences, got 2 lines without a word"):

@@ -6,6 +6,7 @@
 import hashlib
 import multiprocessing
 import os
+import sys
 import threading
 import unicodedata
 from collections import Counter, deque
@@ -29,6 +30,7 @@ from nmt.text.steps import devanagari, hyphens, ranges, symbols
 from nmt.text.tokenize import detokenize, normalize_punctuation, tokenize
 from nmt.text.transliterate import scheme, to_devanagari, to_latin
 
+SPACELESS = {"zh", "ja", "th", "lo", "km", "my", "bo"}  # languages written without spaces between words
 CHUNK = 1_000_000
 """Pairs that are cleaned before they are put on disk; shards share out such chunks."""
 BATCH = 1000
@@ -147,6 +149,12 @@ def clean(raw: Path, out: Path, recipe: Cleaning, languages: str, jobs: int = 1,
     Raises:
         DataError: misaligned or non-UTF-8 files, or no training pair left.
     """
+    if spaceless := SPACELESS & set(languages.split("-")):
+        print(
+            f"nmt: warning: {' and '.join(sorted(spaceless))} is written without spaces, between which words are "
+            "counted (max_words, max_ratio) and BLEU measured: segment the text into words first",
+            file=sys.stderr,
+        )
     corpus = read_json(raw / "corpus.json")
     made = {"corpus": corpus["corpus"], "languages": languages, "cleaning": recipe.model_dump(mode="json")}
     made |= {"images": corpus["images"]} if "images" in corpus else {}
