@@ -1,5 +1,6 @@
 """Reading text strictly and writing files that are whole or absent."""
 
+import errno
 import fcntl
 import glob
 import hashlib
@@ -215,8 +216,10 @@ def _part(path: Path, make: Callable[..., str]) -> Iterator[Path]:
             stack.enter_context(_locked(part))
         try:
             yield part
-        except BaseException:
+        except BaseException as error:
             _delete(part)
+            if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+                error.filename = error.filename or str(path)  # what is written is not told by the system
             raise
 
 

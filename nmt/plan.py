@@ -12,6 +12,7 @@ from typing import Any, Self
 
 from nmt.config import (
     AddedText,
+    CustomCorpus,
     Decoding,
     Images,
     Multimodal,
@@ -425,6 +426,16 @@ def check_own_files(table: Table, settings: Workflow) -> None:
         for one in (system, *map(text_of, system.mixtures)):
             if custom := settings.corpora.get(one.corpus):
                 own_parts(one.corpus, custom, one.languages)
+                _check_no_wildcards(one.corpus, custom)
+
+
+def _check_no_wildcards(name: str, custom: CustomCorpus) -> None:
+    splits = (custom.train, custom.valid, *custom.tests.values())
+    if braced := [path for split in splits for path in split.values() if {"{", "}"} & set(str(path))]:
+        raise ConfigError(
+            f"corpora.{name}: {braced[0]}: expected a path without {{ and }}, in which Snakemake sees wildcards; "
+            "rename it, or link to it"
+        )
 
 
 def check_added_text(name: str, tables: Mapping[str, Table], settings: Workflow) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from nmt.config import Table, Workflow
 from nmt.errors import ConfigError
-from nmt.plan import Plan, check_ensembles, check_images, check_tests
+from nmt.plan import Plan, check_ensembles, check_images, check_own_files, check_tests
 
 DATA = {"corpus": "mine", "languages": "en-de"}
 TABLE = Table.model_validate(
@@ -137,6 +137,17 @@ def test_users_files_of_the_pair_only() -> None:
     raw = str(made.layout.raw(TABLE.systems["small"]))
     assert made.own_files(raw) == ["a.en", "a.de"] * 3
     assert plan().own_files(raw) == []
+
+
+def test_a_path_in_which_snakemake_would_see_a_wildcard_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "{a}.txt").write_text("one\n")
+    files = dict.fromkeys(("en", "de"), str(tmp_path / "{a}.txt"))
+    settings = Workflow.model_validate({"tables": ["one"], "corpora": {"mine": {"train": files, "valid": files}}})
+    system = {"corpus": "mine", "languages": "en-de", "training": {"updates": 1}}
+    rows = [{"label": "a", "system": "small"}]
+    table = Table.model_validate({"caption": "c", "tests": ["valid"], "systems": {"small": system}, "rows": rows})
+    with pytest.raises(ConfigError, match=r"corpora\.mine: .*\{a\}\.txt: expected a path without"):
+        check_own_files(table, settings)
 
 
 @pytest.mark.parametrize("change", [{"device": "cpu"}, {"processes": 2}, {"mirror": "/elsewhere"}])
