@@ -49,9 +49,9 @@ def _number(value: Any) -> Any:
 Number = BeforeValidator(_number)  # comes last: a bound after it would be lost to the JSON schema
 Count = Annotated[int, Field(ge=0, lt=2**53), Number]
 Positive = Annotated[int, Field(ge=1, lt=2**53), Number]
-NonNegative = Annotated[float, Field(ge=0, le=1e9), Number]
+NonNegative = Annotated[float, Field(ge=0, le=1e30), Number]
 Real = Annotated[float, Number]
-AboveZero = Annotated[float, Field(gt=0, le=1e9), Number]
+AboveZero = Annotated[float, Field(gt=0, le=1e30), Number]
 Probability = Annotated[float, Field(ge=0, lt=1), Number]
 Seed = Annotated[int, Field(ge=0, lt=2**32), Number]
 TAG = r"^[A-Za-z]+$"
