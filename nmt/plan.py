@@ -370,8 +370,9 @@ class Plan:
         store = self.settings.results / "tracking.json"
         if store.is_file():
             place = "" if store.parent == Workflow.model_fields["results"].default else f" RESULTS={store.parent}"
-            how = f"make ui{place}" if Path("Makefile").is_file() else "mlflow ui --backend-store-uri URI, that one"
-            lines.append(f"MLflow   {read_json(store).get('uri')}   look at it with: {how}")
+            uri = read_json(store).get("uri")
+            how = f"make ui{place}" if Path("Makefile").is_file() else f"mlflow ui --backend-store-uri {uri}"
+            lines.append(f"MLflow   {uri}   look at it with: {how}")
         return "\n".join(
             [
                 *lines,

@@ -163,8 +163,10 @@ class Translator:
         try:
             line.encode()
         except UnicodeEncodeError as error:
-            got = line[error.start].encode(errors="surrogateescape")[0]
-            raise DataError(f"character {error.start + 1}: expected UTF-8, got byte 0x{got:02x}") from None
+            raise DataError(
+                f"character {error.start + 1} of the sentence: expected UTF-8, got {line[error.start]!r}, a byte "
+                "that is none; have the terminal send UTF-8, or translate a file"
+            ) from None
         return clean_line(line, self.languages[0], self.cleaning)
 
     def detokenize(self, text: str) -> str:

@@ -14,8 +14,9 @@ from commands import run
 from nmt.added_text import seconds, translate_text
 from nmt.config import AddedText, Decoding, Multimodal, Table, Workflow
 from nmt.data import Parallel
-from nmt.errors import ConfigError
+from nmt.errors import ConfigError, DataError
 from nmt.plan import Plan, check_added_text, check_own_files
+from nmt.translate import Translator
 
 
 def corpus(folder: Path, pairs: list[tuple[str, str]], **more: object) -> Path:
@@ -184,6 +185,14 @@ def test_a_sentence_that_is_too_long_is_told(model: Path, tmp_path: Path, capfd:
         "1 of 2 sentences have more than the model's 510 pieces and are translated up to there"
         in capfd.readouterr().err
     )
+
+
+@pytest.mark.parametrize("line", ["w1 \udcff", "w1 \ud800"])
+def test_a_sentence_that_is_no_utf_8_is_refused(model: Path, line: str) -> None:
+    with pytest.raises(
+        DataError, match=r"character 4 of the sentence: expected UTF-8, got .* have the terminal send UTF-8"
+    ):
+        Translator.load(model, "cpu").translate([line])
 
 
 def test_the_vocabulary_of_a_model_is_its_own(model: Path, tmp_path: Path) -> None:

@@ -147,7 +147,7 @@ def clean(raw: Path, out: Path, recipe: Cleaning, languages: str, jobs: int = 1,
         shard: clean this share of the chunks, and stop; None cleans those that are missing, and joins all.
 
     Raises:
-        DataError: misaligned or non-UTF-8 files, or no training pair left.
+        DataError: misaligned or non-UTF-8 files, no training pair left, or a split without a word.
     """
     if spaceless := SPACELESS & set(languages.split("-")):
         print(
