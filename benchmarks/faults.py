@@ -445,9 +445,10 @@ def nan(shop: Workshop) -> Tried:
         "import sys\nfrom nmt.cli import main\nfrom nmt.training import Trainer\n"
         "whole = Trainer._accumulate_gradients\n"
         "def spoiled(self, *given):\n"
-        "    whole(self, *given)\n"
+        "    sums = whole(self, *given)\n"
         "    if self.progress.update == 150:\n"
         "        next(self.model.parameters()).grad[:] = float('nan')\n"
+        "    return sums\n"
         "Trainer._accumulate_gradients = spoiled\nmain(sys.argv[1:])\n"
     )
     with shop.copy("training") as folder:

@@ -192,20 +192,36 @@ class Batch:
 
     source: Tensor  # (B, S)
     target: Tensor  # (B, T)
-    pieces: int  # target pieces to predict, EOS included
+    places: Tensor  # of the pieces to predict, EOS included, among the B * (T - 1) of target[:, 1:]; (N,)
     images: Tensor | None = None  # features of their pictures (B, R, C)
 
+    @property
+    def pieces(self) -> int:
+        """How many target pieces there are to predict, EOS included."""
+        return len(self.places)
+
+    @property
+    def expected(self) -> Tensor:
+        """The pieces to predict (N,)."""
+        return self.target[:, 1:].flatten().index_select(0, self.places)
+
     def to(self, device: torch.device) -> "Batch":
-        """The same batch on a device."""
-        return self._each(lambda part: part.to(device, non_blocking=True), self.pieces)
+        """The same batch on a device; one in pinned memory is on its way when this returns."""
+        return self.each(lambda part: part.to(device, non_blocking=True))
 
     def twice(self) -> "Batch":
         """Each sentence twice, all of them before all of them again."""
-        return self._each(lambda part: torch.cat([part, part]), 2 * self.pieces)
+        both = self.each(lambda part: torch.cat([part, part]))
+        both.places[len(self.places) :] += self.target[:, 1:].numel()
+        return both
 
-    def _each(self, change: Callable[[Tensor], Tensor], pieces: int) -> "Batch":
-        images = None if self.images is None else change(self.images)
-        return Batch(change(self.source), change(self.target), pieces, images)
+    def each(self, change: Callable[[Tensor], Tensor]) -> "Batch":
+        """The batch of its tensors changed."""
+        return Batch(*map(change, self.tensors()))
+
+    def tensors(self) -> list[Tensor]:
+        """All there are, in the order of the fields."""
+        return [part for part in (self.source, self.target, self.places, self.images) if part is not None]
 
 
 class Side:
@@ -270,7 +286,9 @@ class Parallel:
 
     def batch(self, indices: Indices) -> Batch:
         """Pad the pairs of these indices."""
-        return Batch(self.source.pad(indices), self.target.pad(indices), self.pieces(indices), self.images(indices))
+        target = self.target.pad(indices)
+        real = torch.arange(1, target.shape[1]) < torch.from_numpy(self.target.lengths[indices])[:, None]
+        return Batch(self.source.pad(indices), target, real.flatten().nonzero()[:, 0], self.images(indices))
 
     def pieces(self, indices: Indices) -> int:
         """Target pieces to predict in the pairs of these indices, EOS included."""

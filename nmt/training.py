@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import groupby
 from pathlib import Path
 from types import FrameType
@@ -26,12 +26,14 @@ from nmt.data import Batch, Parallel
 from nmt.distributed import ALONE, Processes, joined
 from nmt.errors import ConfigError, DataError
 from nmt.files import check_no_stage, read_json, read_lines, write_json, write_text
+from nmt.graphs import Graphs, Work
 from nmt.images import of_split, seen
 from nmt.interrupt import Interrupted, heeded
 from nmt.models import build
 from nmt.models.loss import cross_entropy
 from nmt.subwords import SIDES
 from nmt.validation import Validation
+from nmt.workers import ahead
 
 RECORD_EVERY = 50  # updates between lines of the log
 SKIPPED = 10  # most updates in a row that on_nan: skip leaves out: more are no accident
@@ -263,11 +265,14 @@ class Trainer:
         self._skipped = 0  # updates left out in a row
         self.gradient_norm = torch.zeros(())
         self._sums = torch.tensor(self.progress.sums, dtype=torch.float64, device=device)
+        self._pieces = torch.ones((), device=device)  # of the update under way
+        self._work: Work = self._accumulate_gradients
+        if device.type == "cuda" and not self.model.waits:
+            self._work = Graphs(self._accumulate_gradients, self.total / self._updates_an_epoch)
 
     def _total_updates(self) -> int:
         """Updates of the whole training, should patience not end it."""
-        batches = len(self.data.batches(self.config.batch))
-        limits = [self.config.updates, self.config.epochs and self.config.epochs * self._updates_in(batches)]
+        limits = [self.config.updates, self.config.epochs and self.config.epochs * self._updates_an_epoch]
         return min(limit for limit in limits if limit is not None)
 
     def _patience_ended(self) -> float:
@@ -280,8 +285,9 @@ class Trainer:
                     return int(record["update"])
         return math.inf
 
-    def _updates_in(self, batches: int) -> int:
-        return math.ceil(batches / self.config.accumulate)
+    @cached_property
+    def _updates_an_epoch(self) -> int:
+        return math.ceil(len(self.data.batches(self.config.batch)) / self.config.accumulate)
 
     def run(self) -> str:
         """Train until updates, epochs or patience end it; says which."""
@@ -289,7 +295,7 @@ class Trainer:
         self.model.train()
         saved, self._ticked = self.progress.seconds, time.perf_counter()
         with heeded(self.told_to_stop), Meter(self.total, self.progress, self.processes.first) as meter:
-            for step in self._steps():
+            for step in ahead(self._steps()) if self.device.type == "cuda" else self._steps():
                 self._update(step)
                 self._tick()
                 if step.update % RECORD_EVERY == 0 or step.update == self.total:
@@ -298,7 +304,9 @@ class Trainer:
                 told, late = self.processes.most(self._signal or 0, self.progress.seconds - saved > RESCUE_SECONDS)
                 if self._milestones(step, rescue=bool(told or late)):
                     saved = self.progress.seconds
-                if told and not self.ended():
+                if self.ended():
+                    break
+                if told:
                     raise Interrupted(told, f"at update {step.update}")
         if self._out_of_patience():
             return "patience"
@@ -338,11 +346,15 @@ class Trainer:
                 ended = taken == len(batches)
                 fraction = epoch + taken / len(batches)
                 pieces = sum(map(self.data.pieces, group))
-                own = [self.data.batch(share).to(self.device) for share in shares]
+                own = [self._ready(self.data.batch(share)) for share in shares]
                 yield Step(update, epoch + ended, 0 if ended else taken, fraction, pieces, own)
-                if self.ended():
+                if update == self.total:
                     return
             epoch, taken = epoch + 1, 0
+
+    def _ready(self, batch: Batch) -> Batch:
+        """A batch where the GPU can fetch it while this process goes on."""
+        return batch.each(torch.Tensor.pin_memory) if self.device.type == "cuda" else batch
 
     def _update(self, step: Step) -> None:
         """Forward, backward and one step of the optimiser."""
@@ -353,8 +365,9 @@ class Trainer:
         before = self._sums.clone()
         if not self.processes.first:
             self._sums.zero_()  # the sums so far, which all know, are counted once
+        self._pieces.fill_(step.pieces)
         for batch in step.batches:
-            self._accumulate_gradients(batch, step.pieces, self.config.consistency_of(step.update, self.total))
+            self._sums += self._work(batch.to(self.device), self.config.consistency_of(step.update, self.total))
         self.processes.add_gradients(self.model)
         self.processes.add(self._sums)
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip or math.inf)
@@ -363,7 +376,7 @@ class Trainer:
             self.gradient_norm, self._skipped = norm, 0
         else:
             self._leave_out(step, float(norm), before)
-        self.optimizer.zero_grad()
+        self.optimizer.zero_grad(set_to_none=self.device.type == "cpu")  # graphs add to the same tensors
         self._advance(step)
 
     def _leave_out(self, step: Step, norm: float, before: torch.Tensor) -> None:
@@ -384,17 +397,20 @@ class Trainer:
             "again"
         )
 
-    def _accumulate_gradients(self, batch: Batch, pieces: int, consistency: float) -> None:
-        """Add the gradients of a batch's loss, a mean over the update's pieces; with consistency of two passes."""
+    def _accumulate_gradients(self, batch: Batch, consistency: float) -> torch.Tensor:
+        """Add the gradients of a batch's loss, a mean over the update's pieces; with consistency of two passes.
+
+        Returns:
+            Sums over the batch's pieces: negative log-likelihood, hits, and how many; float64.
+        """
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.config.precision == "bf16"):
-            expected = batch.target[:, 1:]
-            real = expected != self.model.pad
-            shown, kept = (batch.twice(), real.repeat(2, 1)) if consistency else (batch, real)
-            hidden = self.model(shown.source, shown.target[:, :-1], shown.images)[kept].float()
+            shown = batch.twice() if consistency else batch
+            outputs = self.model(shown.source, shown.target[:, :-1], shown.images)
+            hidden = outputs.flatten(0, 1).index_select(0, shown.places).float()
             weight, smoothing = self.model.projection.weight, self.config.label_smoothing
-            loss, nll, correct = cross_entropy(hidden, weight, expected[real], smoothing, consistency)
-        (loss / pieces).backward()  # type: ignore[no-untyped-call]
-        self._sums += torch.stack([nll.double(), correct.double(), nll.new_tensor(batch.pieces).double()])
+            loss, nll, correct = cross_entropy(hidden, weight, batch.expected, smoothing, consistency)
+        (loss / self._pieces).backward()  # type: ignore[no-untyped-call]
+        return torch.stack([nll, correct, nll.new_full((), batch.pieces)]).double()
 
     def _advance(self, step: Step) -> None:
         progress = self.progress

@@ -52,10 +52,8 @@ class Validation:
         sums = torch.zeros(3, dtype=torch.float64)
         for indices in self._processes.share(self._pairs.batches(BATCH)):
             batch = self._pairs.batch(indices).to(self._device)
-            expected = batch.target[:, 1:]
-            real = expected != model.pad
-            hidden = model(batch.source, batch.target[:, :-1], batch.images)[real]
-            _, nll, correct = cross_entropy(hidden, model.projection.weight, expected[real])
+            hidden = model(batch.source, batch.target[:, :-1], batch.images).flatten(0, 1)[batch.places]
+            _, nll, correct = cross_entropy(hidden, model.projection.weight, batch.expected)
             sums += torch.tensor([float(nll), float(correct), batch.pieces])
         model.train()
         self._processes.add(sums)

@@ -3,8 +3,8 @@
 import ctypes
 import signal
 import sys
-from collections.abc import Callable, Generator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.context import ForkContext, ForkProcess
 from typing import Any, TypeVar
@@ -78,3 +78,12 @@ def _end_with_parent() -> None:
 def _do(item: Any) -> Any:
     assert _work
     return _work(item)
+
+
+def ahead(items: Iterator[Item]) -> Generator[Item, None, None]:
+    """The same items, each made by a thread while the one before it is in use."""
+    with ThreadPoolExecutor(1) as thread:
+        coming = thread.submit(next, items, None)
+        while (item := coming.result()) is not None:
+            coming = thread.submit(next, items, None)
+            yield item

@@ -26,7 +26,9 @@ def test_every_benchmark_can_be_imported(name: str) -> None:
 
 def batch(sentences: int, source: int, target: int) -> Batch:
     """Unpadded; lengths count BOS and EOS."""
-    return Batch(torch.full((sentences, source), 5), torch.full((sentences, target), 5), sentences * (target - 1))
+    return Batch(
+        torch.full((sentences, source), 5), torch.full((sentences, target), 5), torch.arange(sentences * (target - 1))
+    )
 
 
 def test_matrix_products_of_a_transformer_are_those_that_torch_counts() -> None:
@@ -41,8 +43,8 @@ def test_matrix_products_of_a_transformer_are_those_that_torch_counts() -> None:
 
 def test_padding_is_not_counted_as_arithmetic() -> None:
     sizes, short, long = {"layers": 1, "width": 8, "ffn": 8, "heads": 1}, batch(1, 5, 5), batch(1, 9, 9)
-    padded = Batch(F.pad(short.source, (0, 4)), F.pad(short.target, (0, 4)), short.pieces)
-    both = Batch(torch.cat([padded.source, long.source]), torch.cat([padded.target, long.target]), 12)
+    padded = Batch(F.pad(short.source, (0, 4)), F.pad(short.target, (0, 4)), short.places)
+    both = Batch(torch.cat([padded.source, long.source]), torch.cat([padded.target, long.target]), torch.arange(12))
     assert training.flops(sizes, 20, [both]) == pytest.approx(training.flops(sizes, 20, [short, long]))
 
 

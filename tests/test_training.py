@@ -283,11 +283,12 @@ def spoiled(monkeypatch: pytest.MonkeyPatch, updates: set[int]) -> None:
     """Some updates' gradients are no numbers."""
     whole = Trainer._accumulate_gradients
 
-    def accumulate(self: Trainer, *given: Any) -> None:
-        whole(self, *given)
+    def accumulate(self: Trainer, *given: Any) -> Any:
+        sums = whole(self, *given)
         if self.progress.update + 1 in updates:
-            self._sums[0] = float("nan")
+            sums[0] = float("nan")
             next(iter(self.model.parameters())).grad[:] = float("nan")  # type: ignore[index]
+        return sums
 
     monkeypatch.setattr(Trainer, "_accumulate_gradients", accumulate)
 

@@ -20,6 +20,7 @@ class TranslationModel(nn.Module, ABC):
 
     config: Transformer | Multimodal | Recurrent
     pad: int
+    waits: bool  # whether `forward` asks the GPU for a number and waits for it, as for sentences' lengths
     projection: nn.Linear  # decoder outputs to scores of the target vocabulary; search asks `log_probabilities` instead
 
     @property

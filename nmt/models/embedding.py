@@ -25,9 +25,9 @@ def sinusoidal(length: int, width: int) -> Tensor:
     return table.float()
 
 
-def causal_mask(length: int) -> Tensor:
+def causal_mask(length: int, device: torch.device | None = None) -> Tensor:
     """Which positions (columns) each position (row) may look at: itself and those before; (length, length), bool."""
-    return torch.ones(length, length, dtype=torch.bool).tril()
+    return torch.ones(length, length, dtype=torch.bool, device=device).tril()
 
 
 class Embedding(nn.Module):

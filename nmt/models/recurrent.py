@@ -85,7 +85,7 @@ class Recurrent(TranslationModel):
 
     def __init__(self, config: Config, source_vocabulary: int, target_vocabulary: int, pad: int) -> None:
         super().__init__()
-        self.config, self.pad = config, pad
+        self.config, self.pad, self.waits = config, pad, True
         width, memory = config.width, config.width * (1 + config.bidirectional)
         self.source_embedding, self.target_embedding = (
             Embedding(size, width, pad, math.sqrt(width), config.dropout.embedding)

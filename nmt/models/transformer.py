@@ -131,6 +131,7 @@ class Transformer(TranslationModel):
         if config.tied == "all":
             self.target_embedding.pieces = self.source_embedding.pieces
         self.context = Context(config) if config.context == "gru" else None
+        self.waits = self.context is not None
         encoder = (EncoderLayer(config) for _ in range(config.layers))
         decoder = (DecoderLayer(config) for _ in range(config.decoder_layers or config.layers))
         self.encoder = cast("Sequence[EncoderLayer]", nn.ModuleList(encoder))
@@ -167,7 +168,7 @@ class Transformer(TranslationModel):
         memory, source_mask = self.encode(source, images)
         x = self.target_embedding(target)
         length = target.shape[1]
-        causal = x.new_zeros(length, length).masked_fill_(~causal_mask(length).to(x.device), -torch.inf)
+        causal = x.new_zeros(length, length).masked_fill_(~causal_mask(length, x.device), -torch.inf)
         for layer in self.decoder:
             x = layer(x, causal, memory, source_mask)
         return self.decoder_norm(x)
