@@ -1,11 +1,11 @@
-"""Training speed on a GPU: a plain PyTorch loop, ours call by call, and ours by CUDA graphs, with a timeline of kernels.
+"""Training speed on a GPU: a plain PyTorch loop, ours call by call, and ours by CUDA graphs; a timeline of kernels.
 
     python -m benchmarks.gpu ENCODED FIGURE [--recipes small,tiny,large]
 
-ENCODED is encoded text, such as `snakemake inputs_multi30k_transformer` leaves in results/encoded. All sides train models
-of the same sizes on the same batches, those of one epoch, after as many that warm up and record graphs; they take turns.
-Peak share: as in `benchmarks.training`, of what square products in bfloat16 reach in the same run. Busy: the share of the
-time in which a kernel runs, and kernels an update, as PyTorch's profiler sees them.
+ENCODED is encoded text, as `snakemake inputs_multi30k_transformer` leaves it in results/encoded. All sides train models
+of the same sizes on the same batches, those of one epoch, after two more that warm up and record graphs. Peak share: as
+in `benchmarks.training`, of what square products in bfloat16 reach in the same run. Busy: the share of the time in which
+a kernel runs, as PyTorch's profiler sees it, which also counts the kernels of an update.
 """
 
 import statistics
