@@ -3,9 +3,9 @@
     python -m benchmarks.gpu ENCODED FIGURE [--recipes small,tiny,large]
 
 ENCODED is encoded text, as `snakemake inputs_multi30k_transformer` leaves it in results/encoded. All sides train models
-of the same sizes on the same batches, those of one epoch, after two more that warm up and record graphs. Peak share: as
-in `benchmarks.training`, of what square products in bfloat16 reach in the same run. Busy: the share of the time in which
-a kernel runs, as PyTorch's profiler sees it, which also counts the kernels of an update.
+of the same sizes on the same batches, those of one epoch, after two more that warm up and record graphs. Peak share:
+as in `benchmarks.training`, of what square products in bfloat16 reach in the same run. Busy: the share of the time in
+which a kernel runs, as PyTorch's profiler sees it, which also counts the kernels of an update.
 """
 
 import statistics
