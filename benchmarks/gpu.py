@@ -3,7 +3,7 @@
     python -m benchmarks.gpu ENCODED FIGURE [--recipes small,tiny,large]
 
 ENCODED is encoded text, as `snakemake inputs_multi30k_transformer` leaves it in results/encoded. All sides train models
-of the same sizes on the same batches, those of one epoch, after two more that warm up and record graphs. Peak share:
+of the same sizes on the same forty batches, after going over them twice to warm up and record graphs. Peak share:
 as in `benchmarks.training`, of what square products in bfloat16 reach in the same run. Busy: the share of the time in
 which a kernel runs, as PyTorch's profiler sees it, which also counts the kernels of an update.
 """
@@ -24,7 +24,7 @@ from benchmarks.training import RECIPES, flops, plain
 from nmt import runtime
 from nmt.data import Batch, Parallel
 from nmt.files import read_json
-from nmt.graphs import Graphs
+from nmt.graphs import OfShapes
 from nmt.report.plots import save
 from nmt.training import Experiment, Step, Trainer
 
@@ -32,7 +32,8 @@ BATCHES = {"small": "4096 tokens", "tiny": "8192 tokens", "large": "16384 tokens
 """Of each recipe; a GPU takes a larger one of the large model than two cores do."""
 SIDES = ("plain", "plain, bf16", "ours without graphs", "ours", "ours without graphs, bf16", "ours, bf16")
 HEADINGS = ("recipe", "side", "ms an update", "pieces/s", "of plain", "peak share", "kernels", "busy", "memory, MiB")
-PROFILED = 8  # updates
+UPDATES = 40  # that are made again and again
+PROFILED = 8
 SHOWN = 12.0  # milliseconds of the timeline
 GPU = torch.device("cuda")
 Kernels = list[tuple[float, float]]  # start and duration, in milliseconds
@@ -51,9 +52,9 @@ def ours(encoded: Path, recipe: str, side: str) -> Iterator[Update]:
     precision = "bf16" if "bf16" in side else "fp32"
     with tempfile.TemporaryDirectory() as state:
         trainer = Trainer(encoded, Path(state), settings(recipe, precision), 1, GPU)
-        assert isinstance(trainer._work, Graphs)
+        assert isinstance(trainer._work, OfShapes)
         if "without" in side:
-            trainer._work = trainer._accumulate_gradients
+            trainer._work, trainer._move = trainer._accumulate_gradients, trainer._step
         trainer.model.train()
         yield trainer._update
 
@@ -76,16 +77,16 @@ def theirs(encoded: Path, recipe: str, side: str) -> Iterator[Update]:
 
 
 def steps(encoded: Path, recipe: str) -> list[Step]:
-    """The updates of an epoch, from pinned memory as in training."""
+    """The first updates of an epoch, from pinned memory as in training."""
     data, found = Parallel(encoded, "train"), []
-    for number, indices in enumerate(data.batches(BATCHES[recipe], (1, 0))):
+    for number, indices in enumerate(data.batches(BATCHES[recipe], (1, 0))[:UPDATES]):
         batch = data.batch(indices).each(torch.Tensor.pin_memory)
         found.append(Step(number + 1, 0, number + 1, 0.0, batch.pieces, [batch]))
     return found
 
 
 def seconds(update: Update, epoch: Sequence[Step]) -> float:
-    """Of an epoch's updates."""
+    """Of some updates."""
     torch.cuda.synchronize()
     started = time.perf_counter()
     for step in epoch:
@@ -96,8 +97,7 @@ def seconds(update: Update, epoch: Sequence[Step]) -> float:
 
 def profile(update: Update, epoch: Sequence[Step]) -> Kernels:
     """The kernels of some updates in their order, from the first one's start on."""
-    activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
-    with torch.profiler.profile(activities=activities) as seen:
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as seen:
         seconds(update, epoch)
     events = [e for e in seen.events() if e.device_type == torch.autograd.DeviceType.CUDA]
     spans = sorted((e.time_range.start / 1e3, e.time_range.elapsed_us() / 1e3) for e in events)

@@ -67,7 +67,10 @@ class Processes:
         flat = torch.cat([(torch.zeros_like(p) if p.grad is None else p.grad).flatten() for p in parameters])
         self.add(flat)
         for parameter, part in zip(parameters, torch.split(flat, [p.numel() for p in parameters]), strict=True):
-            parameter.grad = part.view_as(parameter)
+            if parameter.grad is None:
+                parameter.grad = part.view_as(parameter)
+            else:
+                parameter.grad.copy_(part.view_as(parameter))
 
     def most(self, *numbers: int) -> list[int]:
         """The largest of each number over the processes."""

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 
+import torch
 from torch import nn, optim
 
 from nmt.config import Optimizer, Schedule
@@ -15,9 +16,11 @@ def make(model: nn.Module, config: Optimizer) -> optim.Optimizer:
     """
     matrices = hidden_matrices(model) if config.kind == "muon" else []
     taken = set(map(id, matrices))
+    others = [parameter for parameter in model.parameters() if id(parameter) not in taken]
+    on_gpu = others[0].is_cuda  # where the rate is a tensor: a graph of the step reads what it is then
     adam = (optim.Adam if config.kind == "adam" else optim.AdamW)(
-        [parameter for parameter in model.parameters() if id(parameter) not in taken],
-        lr=0.0, betas=config.betas, eps=config.epsilon, weight_decay=config.weight_decay, fused=True,
+        others, lr=torch.zeros((), device=others[0].device) if on_gpu else 0.0, betas=config.betas, eps=config.epsilon,
+        weight_decay=config.weight_decay, fused=True, capturable=on_gpu,
     )  # fmt: skip
     if not matrices:
         return adam
@@ -37,6 +40,20 @@ def hidden_matrices(model: nn.Module) -> list[nn.Parameter]:
     inner = (module for name, module in model.named_modules() if name != "projection")
     layers = (module for module in inner if isinstance(module, nn.Linear | nn.RNNBase))
     return [parameter for layer in layers for parameter in layer.parameters() if parameter.ndim == 2]
+
+
+def set_rate(optimizer: optim.Optimizer, rate: float) -> None:
+    """Give all parameters a learning rate."""
+    for group in optimizer.param_groups:
+        if isinstance(group["lr"], torch.Tensor):
+            group["lr"].fill_(rate)
+        else:
+            group["lr"] = rate
+
+
+def recordable(optimizer: optim.Optimizer) -> bool:
+    """Whether its steps differ by tensors alone, so that one can be done again by a CUDA graph; Muon's do not."""
+    return all(isinstance(group["lr"], torch.Tensor) for group in optimizer.param_groups)
 
 
 class Together(optim.Optimizer):

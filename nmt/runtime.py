@@ -30,7 +30,9 @@ def prepare(device: str, threads: int | None = None) -> torch.device:
     if threads:
         torch.set_num_threads(threads)
     chosen = torch.device("cuda" if device != "cpu" and torch.cuda.is_available() else "cpu")
-    if chosen.type == "cpu":
+    if chosen.type == "cuda":
+        torch.backends.cuda.enable_cudnn_sdp(False)  # its attention is made for texts much longer than sentences
+    else:
         _keep_freed_memory()
         _keep_few_kernels()
         if "AMD" in _processor():

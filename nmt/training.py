@@ -6,7 +6,7 @@ import math
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -26,7 +26,7 @@ from nmt.data import Batch, Parallel
 from nmt.distributed import ALONE, Processes, joined
 from nmt.errors import ConfigError, DataError
 from nmt.files import check_no_stage, read_json, read_lines, write_json, write_text
-from nmt.graphs import Graphs, Work
+from nmt.graphs import OfShapes, Repeated, Work
 from nmt.images import of_split, seen
 from nmt.interrupt import Interrupted, heeded
 from nmt.models import build
@@ -263,12 +263,16 @@ class Trainer:
             )
         self._signal: int | None = None
         self._skipped = 0  # updates left out in a row
-        self.gradient_norm = torch.zeros(())
+        self.gradient_norm = torch.zeros((), device=device)
         self._sums = torch.tensor(self.progress.sums, dtype=torch.float64, device=device)
         self._pieces = torch.ones((), device=device)  # of the update under way
+        self._parameters = list(self.model.parameters())
         self._work: Work = self._accumulate_gradients
+        self._move: Callable[[], None] = self._step
         if device.type == "cuda" and not self.model.waits:
-            self._work = Graphs(self._accumulate_gradients, self.total / self._updates_an_epoch)
+            self._work = OfShapes(self._accumulate_gradients, self.total / self._updates_an_epoch)
+        if optim.recordable(self.optimizer):
+            self._move = Repeated(self._step)
 
     def _total_updates(self) -> int:
         """Updates of the whole training, should patience not end it."""
@@ -358,9 +362,7 @@ class Trainer:
 
     def _update(self, step: Step) -> None:
         """Forward, backward and one step of the optimiser."""
-        rate = optim.learning_rate(step.update, self.config.schedule, self.model.config.width, self.total)
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
+        optim.set_rate(self.optimizer, self._rate(step.update))
         torch.manual_seed(_mix(self.seed, step.update, self.processes.rank))  # dropout depends on these alone
         before = self._sums.clone()
         if not self.processes.first:
@@ -370,14 +372,34 @@ class Trainer:
             self._sums += self._work(batch.to(self.device), self.config.consistency_of(step.update, self.total))
         self.processes.add_gradients(self.model)
         self.processes.add(self._sums)
-        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip or math.inf)
+        norm = torch.nn.utils.get_total_norm(self._gradients())
         if math.isfinite(norm):
-            self.optimizer.step()
-            self.gradient_norm, self._skipped = norm, 0
+            self.gradient_norm.copy_(norm)
+            self._move()
+            self._skipped = 0
         else:
             self._leave_out(step, float(norm), before)
-        self.optimizer.zero_grad(set_to_none=self.device.type == "cpu")  # graphs add to the same tensors
+            self._forget_gradients()
         self._advance(step)
+
+    def _rate(self, update: int) -> float:
+        return optim.learning_rate(update, self.config.schedule, self.model.config.width, self.total)
+
+    def _gradients(self) -> list[torch.Tensor]:
+        return [parameter.grad for parameter in self._parameters if parameter.grad is not None]
+
+    def _step(self) -> None:
+        """One step of the optimiser, by gradients that are clipped first and forgotten after."""
+        if self.config.clip:
+            torch.nn.utils.clip_grads_with_norm_(self._parameters, self.config.clip, self.gradient_norm)
+        self.optimizer.step()
+        self._forget_gradients()
+
+    def _forget_gradients(self) -> None:
+        if self.device.type == "cpu":
+            self.optimizer.zero_grad()
+        else:
+            torch._foreach_zero_(self._gradients())  # graphs add to the same tensors
 
     def _leave_out(self, step: Step, norm: float, before: torch.Tensor) -> None:
         """Go on without an update whose gradient is no number; or save its batches and stop, as on_nan says."""
@@ -425,7 +447,7 @@ class Trainer:
         record = {
             "event": "train", "update": step.update, "epoch": round(step.epoch_fraction, 4),
             "loss": nll / max(pieces, 1), "accuracy": correct / max(pieces, 1),
-            "learning_rate": self.optimizer.param_groups[0]["lr"], "gradient_norm": float(self.gradient_norm),
+            "learning_rate": self._rate(step.update), "gradient_norm": float(self.gradient_norm),
             "skipped": self.progress.skipped, "seconds": round(self.progress.seconds, 3),
             "tokens_per_second": round(meter.speed(self.progress)),
         }  # fmt: skip

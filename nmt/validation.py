@@ -18,7 +18,7 @@ from nmt.models.loss import cross_entropy
 from nmt.search import search
 from nmt.subwords import Vocabulary
 
-BATCH = "8192 tokens"
+BATCH = {"cpu": "8192 tokens", "cuda": "32768 tokens"}
 GREEDY = Decoding(beam=1)
 
 
@@ -50,7 +50,7 @@ class Validation:
         """Negative log-likelihood in nats a piece (EOS counted), and the share of pieces ranked first."""
         model.eval()
         sums = torch.zeros(3, dtype=torch.float64)
-        for indices in self._processes.share(self._pairs.batches(BATCH)):
+        for indices in self._processes.share(self._pairs.batches(BATCH[self._device.type])):
             batch = self._pairs.batch(indices).to(self._device)
             hidden = model(batch.source, batch.target[:, :-1], batch.images).flatten(0, 1)[batch.places]
             _, nll, correct = cross_entropy(hidden, model.projection.weight, batch.expected)
@@ -75,7 +75,7 @@ class Validation:
         """Greedy translations in the order of ``pairs.kept``."""
         model.eval()
         found: dict[int, list[int]] = {}
-        for indices in self._processes.share(pairs.batches(BATCH)):
+        for indices in self._processes.share(pairs.batches(BATCH[self._device.type])):
             batch = pairs.batch(indices).to(self._device)
             best = search(model, batch.source, GREEDY, self._vocabulary.ids, batch.images)
             found.update((int(i), hypotheses[0].ids) for i, hypotheses in zip(indices, best, strict=True))
