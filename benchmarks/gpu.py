@@ -4,8 +4,8 @@
 
 ENCODED is encoded text, as `snakemake inputs_multi30k_transformer` leaves it in results/encoded. All sides train models
 of the same sizes on the same forty batches, after going over them twice to warm up and record graphs. Peak share:
-as in `benchmarks.training`, of what square products in bfloat16 reach in the same run. Busy: the share of the time in
-which a kernel runs, as PyTorch's profiler sees it, which also counts the kernels of an update.
+as in `benchmarks.training`, of what square products in bfloat16 reach in the same run. Kernels of an update, and the
+time in them, are as PyTorch's profiler sees them.
 """
 
 import statistics
@@ -19,19 +19,19 @@ from typing import Any
 import click
 import torch
 
-from benchmarks.measure import middle, table
+from benchmarks.measure import machine, table
 from benchmarks.training import RECIPES, flops, plain
 from nmt import runtime
-from nmt.data import Batch, Parallel
+from nmt.data import Parallel
 from nmt.files import read_json
 from nmt.graphs import OfShapes
-from nmt.report.plots import save
+from nmt.report.plots import COLOURS, STYLE, save
 from nmt.training import Experiment, Step, Trainer
 
 BATCHES = {"small": "4096 tokens", "tiny": "8192 tokens", "large": "16384 tokens"}
 """Of each recipe; a GPU takes a larger one of the large model than two cores do."""
 SIDES = ("plain", "plain, bf16", "ours without graphs", "ours", "ours without graphs, bf16", "ours, bf16")
-HEADINGS = ("recipe", "side", "ms an update", "pieces/s", "of plain", "peak share", "kernels", "busy", "memory, MiB")
+HEADINGS = ("recipe", "side", "ms an update", "pieces/s", "peak share", "kernels", "ms in kernels", "memory, MiB")
 UPDATES = 40  # that are made again and again
 PROFILED = 8
 SHOWN = 12.0  # milliseconds of the timeline
@@ -104,15 +104,6 @@ def profile(update: Update, epoch: Sequence[Step]) -> Kernels:
     return [(start - spans[0][0], duration) for start, duration in spans]
 
 
-def busy(kernels: Kernels) -> float:
-    """The share of the time from the first kernel's start to the last one's end in which one runs."""
-    at, ran = 0.0, 0.0
-    for start, duration in kernels:
-        ran += max(0.0, start + duration - max(at, start))
-        at = max(at, start + duration)
-    return ran / at
-
-
 def peak() -> float:
     """FLOP/s of square matrix products in bfloat16."""
     a, b = (torch.randn(8192, 8192, device=GPU, dtype=torch.bfloat16) for _ in range(2))
@@ -126,46 +117,41 @@ def peak() -> float:
     return 2 * 8192**3 / statistics.median(times[2:])
 
 
-def compare(encoded: Path, recipe: str, rounds: int, most: float) -> tuple[list[Any], dict[str, Kernels]]:
-    """A recipe's lines of the table, and the kernels of each side."""
-    epoch, lines, timelines = steps(encoded, recipe), [], {}
-    found: dict[str, list[float]] = {side: [] for side in SIDES}
-    memory = {}
-    for side in SIDES:  # one after the other, so that memory is each one's own
-        torch.cuda.empty_cache()
-        torch.cuda.reset_peak_memory_stats()
-        with (theirs if "plain" in side else ours)(encoded, recipe, side) as update:
-            for _ in range(2):
-                seconds(update, epoch)
-            found[side] = [seconds(update, epoch) for _ in range(rounds)]
-            timelines[side] = profile(update, epoch[:PROFILED])
-        memory[side] = torch.cuda.max_memory_allocated() / 2**20
-    pieces, sizes = sum(step.pieces for step in epoch), read_json(encoded / "meta.json")["vocabulary"]
-    batches: list[Batch] = [batch for step in epoch for batch in step.batches]
-    each = flops(RECIPES[recipe]["model"], sizes["target"], batches)
-    plainly = statistics.median(found["plain"])
-    for side, times in found.items():
-        speed = pieces / statistics.median(times)
-        lines.append((
-            recipe, side, middle([1e3 * t / len(epoch) for t in times], 2)[0], f"{speed:,.0f}",
-            f"{plainly / statistics.median(times):.2f}", f"{speed * each / most:.1%}",
-            f"{len(timelines[side]) / PROFILED:,.0f}", f"{busy(timelines[side]):.0%}", f"{memory[side]:,.0f}",
-        ))  # fmt: skip
-    return lines, timelines
+def line(encoded: Path, recipe: str, side: str, rounds: int, most: float) -> tuple[list[Any], Kernels]:
+    """A side's line of the table, and its kernels."""
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+    some = steps(encoded, recipe)
+    with (theirs if "plain" in side else ours)(encoded, recipe, side) as update:
+        for _ in range(2):
+            seconds(update, some)
+        took = statistics.median(seconds(update, some) for _ in range(rounds))
+        memory = torch.cuda.max_memory_allocated() / 2**20
+        kernels = profile(update, some[:PROFILED])
+    vocabulary = read_json(encoded / "meta.json")["vocabulary"]["target"]
+    each = flops(RECIPES[recipe]["model"], vocabulary, [batch for step in some for batch in step.batches])
+    speed = sum(step.pieces for step in some) / took
+    ran = sum(duration for _, duration in kernels) / PROFILED
+    return [
+        recipe, side, f"{1e3 * took / len(some):.2f}", f"{speed:,.0f}", f"{speed * each / most:.1%}",
+        f"{len(kernels) / PROFILED:,.0f}", f"{ran:.2f}", f"{memory:,.0f}",
+    ], kernels  # fmt: skip
 
 
 def draw(timelines: dict[str, Kernels], figure: Path) -> None:
     """When kernels run, from some updates' middle on, a row for each side."""
-    import matplotlib.pyplot as plt
+    from matplotlib import pyplot
 
-    fig, axes = plt.subplots(figsize=(9, 0.6 * len(timelines) + 1))
-    for row, (_, kernels) in enumerate(timelines.items()):
-        first = kernels[len(kernels) // 2][0]
-        spans = [(start - first, duration) for start, duration in kernels if 0 <= start - first < SHOWN]
-        axes.broken_barh(spans, (row - 0.35, 0.7), linewidth=0)
-    axes.set(xlabel="milliseconds", xlim=(0, SHOWN), yticks=range(len(timelines)), yticklabels=list(timelines))
-    axes.invert_yaxis()
-    save(fig, figure)
+    with pyplot.rc_context(STYLE):
+        canvas, axes = pyplot.subplots(figsize=(9, 0.7 * len(timelines) + 1.1), layout="constrained")
+        for row, kernels in enumerate(timelines.values()):
+            first = kernels[len(kernels) // 2][0]
+            spans = [(start - first, duration) for start, duration in kernels if 0 <= start - first < SHOWN]
+            axes.broken_barh(spans, (row - 0.35, 0.7), linewidth=0, color=COLOURS[row], rasterized=True)
+        axes.set(xlabel="milliseconds", xlim=(0, SHOWN), yticks=range(len(timelines)), yticklabels=list(timelines))
+        axes.grid(visible=False, axis="y")
+        axes.invert_yaxis()
+        save(canvas, figure)
 
 
 @click.command()
@@ -174,20 +160,18 @@ def draw(timelines: dict[str, Kernels], figure: Path) -> None:
 @click.option("--recipes", default=",".join(BATCHES))
 @click.option("--rounds", default=3)
 def main(encoded: Path, figure: Path, recipes: str, rounds: int) -> None:
-    """Print one table, and draw the timeline of the first recipe."""
+    """Print a table, line by line as they are measured, and draw the timeline of the first recipe in bfloat16."""
     runtime.prepare("cuda")
-    most, lines, drawn = peak(), [], None
+    most, timelines = peak(), {}
+    print(table(HEADINGS, []))
     for recipe in recipes.split(","):
-        more, timelines = compare(encoded, recipe, rounds, most)
-        drawn = drawn or timelines
-        lines += more
-    assert drawn
-    draw(drawn, figure)
-    hardware = runtime.hardware(GPU)
-    versions = ", ".join(f"{name} {version}" for name, version in runtime.versions().items())
-    print(table(HEADINGS, lines))
-    print(f"\nPeak {most / 1e12:.0f} TFLOP/s. {hardware['gpu']}; {hardware['processor']}, {hardware['cores']} cores; ")
-    print(f"{versions}; code {runtime.code_version()}")
+        for side in SIDES:
+            cells, kernels = line(encoded, recipe, side, rounds, most)
+            print(f"| {' | '.join(cells)} |", flush=True)
+            if recipe == recipes.split(",")[0] and "bf16" in side:
+                timelines[side] = kernels
+    draw(timelines, figure)
+    print(f"\nPeak {most / 1e12:.0f} TFLOP/s. {torch.cuda.get_device_name()}; {machine(torch.get_num_threads())}")
 
 
 if __name__ == "__main__":

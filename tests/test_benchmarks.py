@@ -14,7 +14,7 @@ from nmt.data import Batch
 from nmt.models import build
 
 MODULES = (
-    "__main__", "decoding", "equality", "export", "faults", "growth", "measure", "peer_search", "peers", "serve",
+    "__main__", "decoding", "equality", "export", "faults", "gpu", "growth", "measure", "peer_search", "peers", "serve",
     "stages", "training",
 )  # fmt: skip
 

@@ -29,6 +29,26 @@ def test_batches_hold_each_pair_once_and_decode_to_the_text(copy_corpus: Path) -
         assert vocabulary.decode(batch.target.tolist()) == [lines[i] for i in indices]
 
 
+def test_places_are_those_of_the_pieces_to_predict(copy_corpus: Path) -> None:
+    data = Parallel(copy_corpus, "train")
+    batch = data.batch(np.array([5, 0, 3]))
+    expected = batch.target[:, 1:]
+    real = expected != SpecialIds().pad
+    assert batch.expected.tolist() == expected[real].tolist() and batch.pieces == data.pieces(np.array([5, 0, 3]))
+    assert not real.all()
+    twice = batch.twice()
+    assert twice.expected.tolist() == 2 * batch.expected.tolist() and twice.pieces == 2 * batch.pieces
+
+
+def test_shapes_are_the_same_in_every_epoch(copy_corpus: Path) -> None:
+    data = Parallel(copy_corpus, "train")
+    shapes = [
+        sorted(tuple(part.shape for part in data.batch(indices).tensors()) for indices in batches)
+        for batches in (data.batches("500 tokens", (1, epoch)) for epoch in range(3))
+    ]
+    assert shapes[0] == shapes[1] == shapes[2] and len(set(shapes[0])) > 10
+
+
 @pytest.mark.parametrize(("size", "largest"), [("64 sentences", 64), ("1 sentences", 1)])
 def test_batches_by_sentences(copy_corpus: Path, size: str, largest: int) -> None:
     sizes = [len(b) for b in Parallel(copy_corpus, "train").batches(size)]

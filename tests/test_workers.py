@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from copytask import copy_lines
 from nmt.errors import DataError
 from nmt.files import read_json
 from nmt.interrupt import heeded
-from nmt.workers import shared_out
+from nmt.workers import ahead, shared_out
 
 
 def test_results_come_in_order_whoever_made_them() -> None:
@@ -105,3 +106,33 @@ def test_translations_do_not_depend_on_how_many_share_them_out(model: Path, tmp_
     assert one == two and one.count(b"\n") == 400
     if command == "decode":
         assert [read_json(tmp_path / n / "decoding.json")["hardware"]["workers"] for n in ("1", "2")] == [1, 2]
+
+
+def test_one_item_is_made_while_the_one_before_it_is_in_use() -> None:
+    made: list[int] = []
+
+    def items() -> Iterator[int]:
+        for number in range(4):
+            made.append(number)
+            yield number
+
+    found = []
+    for item in ahead(items()):
+        found.append(item)
+        for _ in range(500):
+            if made == list(range(min(item + 2, 4))):
+                break
+            time.sleep(0.01)
+        assert made == list(range(min(item + 2, 4)))
+    assert found == made == [0, 1, 2, 3]
+
+
+def test_what_goes_wrong_while_an_item_is_made_is_told_when_it_is_asked_for() -> None:
+    def items() -> Iterator[int]:
+        yield 1
+        raise DataError("row 2 is damaged")
+
+    found = ahead(items())
+    assert next(found) == 1
+    with pytest.raises(DataError, match="row 2"):
+        next(found)
