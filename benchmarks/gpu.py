@@ -5,9 +5,11 @@
 ENCODED is encoded text, as `snakemake inputs_multi30k_transformer` leaves it in results/encoded. All sides train models
 of the same sizes on the same forty batches, after going over them twice to warm up and record graphs. Peak share:
 as in `benchmarks.training`, of what square products in bfloat16 reach in the same run. Kernels of an update, and the
-time in them, are as PyTorch's profiler sees them.
+time in them, are as PyTorch's profiler sees them. Memory: what PyTorch took of the GPU's, with what graphs keep for
+themselves, but without what the driver keeps for each graph.
 """
 
+import gc
 import statistics
 import tempfile
 import time
@@ -119,6 +121,7 @@ def peak() -> float:
 
 def line(encoded: Path, recipe: str, side: str, rounds: int, most: float) -> tuple[list[Any], Kernels]:
     """A side's line of the table, and its kernels."""
+    gc.collect()
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
     some = steps(encoded, recipe)
@@ -126,7 +129,7 @@ def line(encoded: Path, recipe: str, side: str, rounds: int, most: float) -> tup
         for _ in range(2):
             seconds(update, some)
         took = statistics.median(seconds(update, some) for _ in range(rounds))
-        memory = torch.cuda.max_memory_allocated() / 2**20
+        memory = torch.cuda.max_memory_reserved() / 2**20
         kernels = profile(update, some[:PROFILED])
     vocabulary = read_json(encoded / "meta.json")["vocabulary"]["target"]
     each = flops(RECIPES[recipe]["model"], vocabulary, [batch for step in some for batch in step.batches])

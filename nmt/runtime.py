@@ -31,7 +31,7 @@ def prepare(device: str, threads: int | None = None) -> torch.device:
         torch.set_num_threads(threads)
     chosen = torch.device("cuda" if device != "cpu" and torch.cuda.is_available() else "cpu")
     if chosen.type == "cuda":
-        torch.backends.cuda.enable_cudnn_sdp(False)  # its attention is made for texts much longer than sentences
+        torch.backends.cuda.enable_cudnn_sdp(False)  # slower for most shapes: benchmarks/RESULTS.md
     else:
         _keep_freed_memory()
         _keep_few_kernels()

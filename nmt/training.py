@@ -339,9 +339,11 @@ class Trainer:
         return due or better or rescue or self.ended()
 
     def _steps(self) -> Iterator[Step]:
-        """The updates still to make, from where the progress stands."""
+        """The updates still to make, from where the progress stands, unless patience ends them before."""
         update, epoch, taken = self.progress.update, self.progress.epoch, self.progress.batch
-        while not self.ended():
+        if self.ended():
+            return
+        while True:
             batches = self.data.batches(self.config.batch, (self.seed, epoch))
             for start in range(taken, len(batches), self.config.accumulate):
                 group = batches[start : start + self.config.accumulate]

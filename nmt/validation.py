@@ -52,7 +52,7 @@ class Validation:
         sums = torch.zeros(3, dtype=torch.float64)
         for indices in self._processes.share(self._pairs.batches(BATCH[self._device.type])):
             batch = self._pairs.batch(indices).to(self._device)
-            hidden = model(batch.source, batch.target[:, :-1], batch.images).flatten(0, 1)[batch.places]
+            hidden = model(batch.source, batch.target[:, :-1], batch.images).flatten(0, 1).index_select(0, batch.places)
             _, nll, correct = cross_entropy(hidden, model.projection.weight, batch.expected)
             sums += torch.tensor([float(nll), float(correct), batch.pieces])
         model.train()

@@ -1,4 +1,4 @@
-"""Processes that share out work on the CPU, as copies of this one: what it holds they need not load."""
+"""Processes that share out work on the CPU, as copies of this one: what it holds they need not load. A thread, too."""
 
 import ctypes
 import signal
@@ -81,7 +81,7 @@ def _do(item: Any) -> Any:
 
 
 def ahead(items: Iterator[Item]) -> Generator[Item, None, None]:
-    """The same items, each made by a thread while the one before it is in use."""
+    """The same items, none of them None, each made by a thread while the one before it is in use."""
     with ThreadPoolExecutor(1) as thread:
         coming = thread.submit(next, items, None)
         while (item := coming.result()) is not None:

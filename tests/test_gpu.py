@@ -1,5 +1,7 @@
 """What a GPU does otherwise: graphs of a batch's work and of the optimiser's step. Skipped where there is none."""
 
+import json
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -7,8 +9,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from nmt.graphs import OfShapes, Repeated
-from nmt.training import Experiment, Trainer
+from nmt import optim
+from nmt.data import Batch
+from nmt.graphs import OfShapes, Repeated, Work
+from nmt.training import Experiment, Trainer, train
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 TRANSFORMER = {"layers": 2, "width": 64, "ffn": 128, "heads": 4}
@@ -24,27 +28,24 @@ def trainer(encoded: Path, folder: Path, model: dict[str, Any], device: str, **t
     return found
 
 
-def gradients(of: Trainer, batch: Any, by: Any) -> tuple[Tensor, Tensor]:
-    """Sums and all gradients of a batch, whose dropout is drawn anew and alike."""
-    torch.manual_seed(7)
-    sums = by(batch.to(of.device), of.config.consistency_of(1, of.total)).clone()
+def gradients(of: Trainer, batch: Batch, by: Work) -> tuple[Tensor, Tensor]:
+    """Sums of a batch and, added twice, all gradients; its dropout is drawn anew and alike."""
+    for seed in (7, 8):
+        torch.manual_seed(seed)
+        sums = by(batch.to(of.device), of.config.consistency_of(1, of.total)).clone()
     found = torch.cat([gradient.flatten() for gradient in of._gradients()])
     of._forget_gradients()
     return sums, found
 
 
 @pytest.mark.parametrize("training", CHANGES)
-def test_a_graph_gives_the_gradients_that_calls_give(
-    copy_corpus: Path, tmp_path: Path, training: dict[str, Any]
-) -> None:
+def test_a_graph_adds_the_gradients_that_calls_add(copy_corpus: Path, tmp_path: Path, training: dict[str, Any]) -> None:
     ours = trainer(copy_corpus, tmp_path, TRANSFORMER | {"dropout": 0.1}, "cuda", **training)
     assert isinstance(ours._work, OfShapes)
-    batches = [batch for _, step in zip(range(8), ours._steps(), strict=False) for batch in step.batches]
-    for _ in range(3):
-        for batch in batches:
-            ours._work(batch.to(ours.device), ours.config.consistency_of(1, ours.total))  # leaves others' gradients
-            ours._forget_gradients()
-    assert ours._work._graphs
+    batches = [batch for step in islice(ours._steps(), 8) for batch in step.batches]
+    for batch in batches:
+        gradients(ours, batch, ours._work)  # the second time by a graph
+    assert len(ours._work._graphs) > 1
     for batch in batches:
         sums, found = gradients(ours, batch, ours._work)
         expected_sums, expected = gradients(ours, batch, ours._accumulate_gradients)
@@ -56,14 +57,35 @@ def test_a_graph_gives_the_gradients_that_calls_give(
 def test_a_graph_of_the_step_moves_the_weights_as_a_call(copy_corpus: Path, tmp_path: Path) -> None:
     by_graph, by_call = (trainer(copy_corpus, tmp_path / name, TRANSFORMER, "cuda") for name in ("graph", "call"))
     by_call._move = by_call._step
-    for step in (steps := list(zip(range(6), by_graph._steps(), strict=False))):
+    for update, norm in enumerate((0.5, 5.0, 50.0, 0.1, 7.0), 1):  # of gradients that are clipped to 1
         for each in (by_graph, by_call):
-            each._work = each._accumulate_gradients
-            each._update(step[1])
-    assert len(steps) == 6 and isinstance(by_graph._move, Repeated) and by_graph._move._graph
-    for ours, theirs in zip(by_graph._parameters, by_call._parameters, strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
+            torch.manual_seed(update)
+            for parameter in each._parameters:
+                drawn = torch.randn_like(parameter)
+                parameter.grad = drawn if parameter.grad is None else parameter.grad.copy_(drawn)
+            each.gradient_norm.fill_(norm)
+            optim.set_rate(each.optimizer, 0.01 * update)
+            each._move()
+        for ours, theirs in zip(by_graph._parameters, by_call._parameters, strict=True):
+            torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=1e-7)
+    assert isinstance(by_graph._move, Repeated) and by_graph._move._graph
     assert not torch.stack([gradient.abs().sum() for gradient in by_graph._gradients()]).any()
+
+
+def test_a_training_that_is_stopped_goes_on_where_it_was(copy_corpus: Path, tmp_path: Path) -> None:
+    asked = {"batch": "2000 tokens", "updates": 240, "schedule": {"peak": 0.0003, "warmup": 50}, "accumulate": 2}
+    asked |= {"checkpoint_every": "40 updates", "validate_every": "80 updates"}
+    logs = {}
+    for name, ends in (("whole", [240]), ("parts", [100, 240])):
+        for end in ends:
+            config = Experiment.model_validate(
+                {"model": TRANSFORMER | {"dropout": 0.1}, "training": asked | {"updates": end}}
+            )
+            train(copy_corpus, tmp_path / name, config, 1, "cuda", 1, "copy/small")
+        lines = [json.loads(line) for line in (tmp_path / name / "log.jsonl").read_text().splitlines()]
+        logs[name] = [line["loss"] for line in lines if line["event"] == "train" and line["update"] % 50 == 0]
+    assert len(logs["whole"]) == 4 and logs["parts"] == pytest.approx(logs["whole"], rel=1e-2)
+    assert logs["whole"][-1] < 0.9 * logs["whole"][0]
 
 
 def losses(of: Trainer) -> list[float]:

@@ -17,7 +17,7 @@ class Again:
     recorded: ClassVar[list["Again"]] = []
 
     def __init__(self, work: Callable[[], Any], pool: Any = None) -> None:
-        self._work, self._result = work, None
+        self._work = work
         Again.recorded.append(self)
 
     def __call__(self) -> Any:
@@ -59,6 +59,31 @@ def test_shapes_that_come_seldom_or_are_too_many_go_by_calls(
     for first in range(5):
         assert work(batch(2, 5, first), 0.0) == total(batch(2, 5, first), 0.0)
     assert not Again.recorded
+
+
+def test_without_memory_for_a_graph_work_goes_on_by_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any) -> None:
+        tried.append(1)
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    tried: list[int] = []
+    work = graphs.OfShapes(total, times=8)
+    for first in range(3):
+        work(batch(3, 5, first), 0.0)
+    monkeypatch.setattr(graphs, "Graph", full)
+    for first in range(4):
+        assert work(batch(2, 5, first), 0.0) == total(batch(2, 5, first), 0.0)
+        assert work(batch(3, 5, first), 0.0) == total(batch(3, 5, first), 0.0)
+    assert len(tried) == len(Again.recorded) == 1
+
+
+def test_all_graphs_read_from_the_same_places() -> None:
+    work = graphs.OfShapes(total, times=8)
+    for first in range(3):
+        for length in (4, 6, 5, 3):
+            assert work(batch(2, length, first), 0.0) == total(batch(2, length, first), 0.0)
+    given = [given.target for _, given in work._graphs.values()]
+    assert len(given) == 4 and len({part.untyped_storage().data_ptr() for part in given}) == 1
 
 
 def test_work_that_is_always_the_same_is_called_once_before_it_is_recorded() -> None:

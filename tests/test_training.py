@@ -31,6 +31,7 @@ from nmt.interrupt import Interrupted
 from nmt.training import Experiment, Trainer, train
 from nmt.translate import Translator, decode_file
 from nmt.validation import bleu
+from nmt.workers import ahead
 
 SMALL = {"layers": 1, "width": 32, "ffn": 64, "heads": 2, "dropout": 0.1}
 SHORT = {
@@ -96,6 +97,21 @@ def test_the_copy_task_is_learned(
     found = Translator.load(tmp_path / "model", "cpu").translate_clean(unseen, Decoding(beam=2))
     right = sum(f[0].text == line for f, line in zip(found, unseen, strict=True))
     assert len(unseen) > 400 and right / len(unseen) >= 0.99
+
+
+def test_batches_made_ahead_change_nothing(
+    copy_corpus: Path, undisturbed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = Trainer._steps
+    monkeypatch.setattr(Trainer, "_steps", lambda self: ahead(made(self)))  # as on a GPU
+    run_to_end(copy_corpus, tmp_path / "whole", experiment())
+    assert_same_weights(undisturbed, tmp_path / "whole")
+    for updates in (17, 40):
+        run_to_end(copy_corpus, tmp_path / "parts", experiment(updates=updates))
+    assert_same_weights(undisturbed, tmp_path / "parts")
+    patient = experiment(updates=400, validate_every="2 updates", patience=3, schedule={"peak": 1e-9, "warmup": 0})
+    ended = run_to_end(copy_corpus, tmp_path / "patient", patient)
+    assert ended["stopped"] == "patience" and ended["updates"] < 400
 
 
 def test_one_seed_gives_one_result_and_another_seed_another(
