@@ -1,9 +1,11 @@
 """Runs put back from what `nmt.report.records` keeps of them, so that only what is new in a table is trained."""
 
 import shutil
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
-from nmt.errors import DataError
+from nmt.config import Row
 from nmt.files import atomic_directory, read_json, sha256
 from nmt.plan import Plan
 from nmt.report.records import OF_ROW, OF_RUN, attended
@@ -29,7 +31,7 @@ def restore(plan: Plan, table: str) -> dict[str, list[str]]:
         needs, be it the weights; ``left out``, because a text or features that they need are not there.
 
     Raises:
-        DataError: a record is damaged, or was scored against another text than the corpus's.
+        DataError: a record is damaged.
     """
     found: dict[str, list[str]] = {standing: [] for standing in STANDINGS}
     models: list[tuple[str, int | str]] = [*plan.runs(table), *plan.ensembles(table)]
@@ -64,7 +66,7 @@ def _standing(run: Run) -> str:
     if not all(path.is_file() for path in _kept(run).values()) or _needs_more(run):
         return "lacking"
     asked = run.members or run.made(_record(run, run.folder / OF_RUN[0]))
-    return "restored" if asked else "other"
+    return "restored" if asked and _of_these_texts(run) else "other"
 
 
 def _as_kept(run: Run, standing: str) -> bool:
@@ -92,30 +94,41 @@ def _kept(run: Run) -> dict[Path, Path]:
     return {path: _record(run, path) for path in paths}
 
 
+def _compared_with(run: Run, row: Row) -> dict[str, Path]:
+    """The texts that the translations of a row are compared with, by the name of their copy beside them."""
+    return compared_with(*run.texts(row), run.test(row), *run.system.languages.split("-"))
+
+
+def _of_these_texts(run: Run) -> bool:
+    """Whether the records are of the test sets as they are now; says of each text that is another."""
+    same = [_is(text, sha, run) for folder, row in run.scores().items() for text, sha in _texts(run, folder, row)]
+    return all(same)
+
+
+def _texts(run: Run, folder: Path, row: Row) -> Iterator[tuple[Path, str]]:
+    """The texts that a row's translations are made from and compared with, each with the checksum in the records."""
+    there = _compared_with(run, row)
+    for protocol, sha in read_json(_record(run, folder / "scores.json"))["references_sha256"].items():
+        yield there[f"references.{ENDINGS[protocol]}"], sha
+    source = run.texts(row)[1] / f"{run.test(row)}.{run.system.source}"
+    yield source, read_json(_record(run, folder / "decoding.json"))["source_sha256"]
+
+
+def _is(text: Path, recorded: str, run: Run) -> bool:
+    if (got := sha256(text)) != recorded:
+        sys.stderr.write(
+            f"{run}: {text} is another than the records are of, sha256 {recorded[:12]}…, got {got[:12]}…; the corpus "
+            "or its cleaning has changed since\n"
+        )
+    return got == recorded
+
+
 def _put_back(run: Run) -> None:
     with atomic_directory(run.folder) as out:
         copies = [(kept, path) for path, kept in _kept(run).items()]
         for folder, row in run.scores().items():
-            raw, clean = run.texts(row)
-            texts = compared_with(raw, clean, run.test(row), *run.system.languages.split("-"))
-            for protocol, sha in read_json(_record(run, folder / "scores.json"))["references_sha256"].items():
-                _check(texts[f"references.{ENDINGS[protocol]}"], sha, "scored against")
-            _check(
-                clean / f"{run.test(row)}.{run.system.source}",
-                read_json(_record(run, folder / "decoding.json"))["source_sha256"],
-                "translated from",
-            )
-            copies += [(text, folder / file) for file, text in texts.items()]
+            copies += [(text, folder / file) for file, text in _compared_with(run, row).items()]
         for text, path in copies:
             copy = out / path.relative_to(run.folder)
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(text, copy)
-
-
-def _check(text: Path, recorded: str, use: str) -> None:
-    """Refuse a text that is not the one that the records are of."""
-    if (got := sha256(text)) != recorded:
-        raise DataError(
-            f"{text}: expected the text that the records were {use}, sha256 {recorded}, got {got}; the corpus or its "
-            "cleaning has changed since: delete the records, and train"
-        )

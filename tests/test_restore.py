@@ -9,7 +9,6 @@ import fakes
 import pytest
 
 from nmt.config import Table, Workflow
-from nmt.errors import DataError
 from nmt.files import read_json, sha256, write_json
 from nmt.layout import Layout
 from nmt.plan import Plan
@@ -142,19 +141,14 @@ def test_without_its_text_a_run_is_left_out(tmp_path: Path, capsys: pytest.Captu
     assert f"toy/small seed 1: left out, for there is no {encoded}" in capsys.readouterr().err
 
 
-def test_records_of_another_corpus_are_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("which", ["references", "source"])
+def test_records_of_another_test_set_are_not_put_back(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], which: str
+) -> None:
     kept = Kept(tmp_path, [1])
-    references = kept.layout.raw(kept.table.systems["small"]) / "test.de"
-    references.write_text("Etwas anderes.\n", encoding="utf-8")
-    with pytest.raises(DataError, match=r"raw/test\.de: expected the text that the records were scored against"):
-        kept.restore([1])
-    assert not any(kept.runs.rglob("*.json"))
-
-
-def test_records_of_another_source_are_refused(tmp_path: Path) -> None:
-    kept = Kept(tmp_path, [1])
-    source = kept.layout.clean(kept.table.systems["small"]) / "test.en"
-    source.write_text("something else\n", encoding="utf-8")
-    with pytest.raises(DataError, match=r"test\.en: expected the text that the records were translated from"):
-        kept.restore([1])
-    assert not any(kept.runs.rglob("*.json"))
+    raw, clean = (place(kept.table.systems["small"]) for place in (kept.layout.raw, kept.layout.clean))
+    text = raw / "test.de" if which == "references" else clean / "test.en"
+    text.write_text("Etwas anderes.\n", encoding="utf-8")
+    assert "small1" in kept.restore([1])["other"]
+    assert f"toy/small seed 1: {text} is another than the records are of" in capsys.readouterr().err
+    assert not kept.layout.run("toy", "small", 1).exists()
