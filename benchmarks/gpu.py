@@ -106,19 +106,6 @@ def profile(update: Update, epoch: Sequence[Step]) -> Kernels:
     return [(start - spans[0][0], duration) for start, duration in spans]
 
 
-def peak() -> float:
-    """FLOP/s of square matrix products in bfloat16."""
-    a, b = (torch.randn(8192, 8192, device=GPU, dtype=torch.bfloat16) for _ in range(2))
-    times = []
-    for _ in range(12):
-        torch.cuda.synchronize()
-        started = time.perf_counter()
-        a @ b
-        torch.cuda.synchronize()
-        times.append(time.perf_counter() - started)
-    return 2 * 8192**3 / statistics.median(times[2:])
-
-
 def line(encoded: Path, recipe: str, side: str, rounds: int, most: float) -> tuple[list[Any], Kernels]:
     """A side's line of the table, and its kernels."""
     gc.collect()
@@ -165,7 +152,7 @@ def draw(timelines: dict[str, Kernels], figure: Path) -> None:
 def main(encoded: Path, figure: Path, recipes: str, rounds: int) -> None:
     """Print a table, line by line as they are measured, and draw the timeline of the first recipe in bfloat16."""
     runtime.prepare("cuda")
-    most, timelines = peak(), {}
+    most, timelines = 1e9 * runtime.matrix_speed(torch.bfloat16, size=8192, device="cuda"), {}
     print(table(HEADINGS, []))
     for recipe in recipes.split(","):
         for side in SIDES:

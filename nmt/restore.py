@@ -118,7 +118,7 @@ def _is(text: Path, recorded: str, run: Run) -> bool:
     if (got := sha256(text)) != recorded:
         sys.stderr.write(
             f"{run}: {text} is another than the records are of, sha256 {recorded[:12]}…, got {got[:12]}…; the corpus "
-            "or its cleaning has changed since\n"
+            "or its cleaning has changed since, and the run is to be trained again\n"
         )
     return got == recorded
 

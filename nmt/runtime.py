@@ -78,13 +78,15 @@ def kernels_without_shapes(device: torch.device) -> Iterator[None]:
         torch.set_float32_matmul_precision(chosen)
 
 
-def matrix_speed(kind: torch.dtype, seconds: float = 0.5, size: int = 2048) -> float:
-    """GFLOP/s of square matrix products on the CPU, with the threads and kernels that this process is set to."""
-    a, b = (torch.randn(size, size).to(kind) for _ in range(2))
-    a @ b  # kernels are made for new shapes
+def matrix_speed(kind: torch.dtype, seconds: float = 0.5, size: int = 2048, device: str = "cpu") -> float:
+    """GFLOP/s of square matrix products, on the CPU with the threads and kernels that this process is set to."""
+    a, b = (torch.randn(size, size).to(device, kind) for _ in range(2))
+    (a @ b).sum().item()  # kernels are made for new shapes
     count, started = 0, time.perf_counter()
     while time.perf_counter() - started < seconds:
         a @ b
+        if device == "cuda":
+            torch.cuda.synchronize()
         count += 1
     return 2 * size**3 * count / (time.perf_counter() - started) / 1e9
 

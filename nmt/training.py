@@ -267,9 +267,13 @@ class Trainer:
         self._sums = torch.tensor(self.progress.sums, dtype=torch.float64, device=device)
         self._pieces = torch.ones((), device=device)  # of the update under way
         self._parameters = list(self.model.parameters())
+        self._choose_graphs()
+
+    def _choose_graphs(self) -> None:
+        """On a GPU have a batch's work and the optimiser's step done by graphs, where they can be recorded."""
         self._work: Work = self._accumulate_gradients
         self._move: Callable[[], None] = self._step
-        if device.type == "cuda" and not self.model.waits:
+        if self.device.type == "cuda" and not self.model.waits:
             self._work = OfShapes(self._accumulate_gradients, self.total / self._updates_an_epoch)
         if optim.recordable(self.optimizer):
             self._move = Repeated(self._step)

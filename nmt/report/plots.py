@@ -38,6 +38,7 @@ TITLES: dict[Figure, str] = {
 }
 
 POSITIONS, MASKED = 50, 12  # how many the last two figures show
+INSIDE = 8  # most names that a legend among the lines leaves room for
 MOST_PIXELS = 1e8  # of a PNG: larger figures are drawn coarser, in full only as SVG
 # Okabe and Ito's colours, told apart with any colour vision; the yellow is too faint for lines.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
@@ -182,7 +183,8 @@ def _legend(axes: Axes, curves: Curves, both: bool, training: str = "training, m
     if both:
         handles.append(Line2D([], [], color=grey, linestyle="--", label=training))
         handles.append(Line2D([], [], color=grey, marker=".", label="validation"))
-    axes.legend(handles=handles)
+    beside: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1, 1)} if len(handles) > INSIDE else {}
+    axes.legend(handles=handles, **beside)
 
 
 def _positions(canvas: Canvas, axes: Axes, width: int) -> None:
