@@ -6,7 +6,7 @@ import platform
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -61,21 +61,23 @@ def _keep_few_kernels() -> None:
         os.environ.setdefault(name, "16")
 
 
-@contextmanager
-def kernels_without_shapes(device: torch.device) -> Iterator[None]:
-    """While this lasts, PyTorch's default matrix kernels on the CPU, for search.
+def kernels_without_shapes(wanted: bool = True) -> AbstractContextManager[None]:
+    """While this lasts, PyTorch's default matrix kernels on the CPU, if wanted.
 
-    oneDNN makes a kernel for each new shape, of which every step of a search has some, and fused attention one for each
-    sentence, which takes ten times as long as to multiply. Without, small models search up to 1.8 times as fast with
-    few rows, up to 1.4 times with many; with width 512 there is no difference (benchmarks/RESULTS.md).
+    Where `prepare` chose oneDNN's, those are made for each new shape, of which a search has some at every step, and
+    fused attention one for each sentence: of few rows that takes longer than to multiply (benchmarks/RESULTS.md).
     """
     chosen = torch.get_float32_matmul_precision()
-    if device.type == "cpu":
-        torch.set_float32_matmul_precision("highest")
+    return _matmul_precision("highest", chosen) if wanted and chosen != "highest" else nullcontext()
+
+
+@contextmanager
+def _matmul_precision(meanwhile: str, after: str) -> Iterator[None]:
+    torch.set_float32_matmul_precision(meanwhile)
     try:
         yield
     finally:
-        torch.set_float32_matmul_precision(chosen)
+        torch.set_float32_matmul_precision(after)
 
 
 def matrix_speed(kind: torch.dtype, seconds: float = 0.5, size: int = 2048, device: str = "cpu") -> float:

@@ -9,7 +9,6 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from nmt import runtime
 from nmt.config import Decoding, SpecialIds
 
 BLOCK = 64  # columns of which `top` takes the greatest first: few blocks to sort, few columns in each
@@ -96,8 +95,7 @@ def search(
     Returns:
         For each sentence its ``nbest`` hypotheses, best first.
     """
-    with runtime.kernels_without_shapes(source.device):
-        return _Beams(decoder, source, config, ids, images).run()
+    return _Beams(decoder, source, config, ids, images).run()
 
 
 def _greatest_of_blocks(log_probs: Tensor) -> Tensor:

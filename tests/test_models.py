@@ -1,5 +1,6 @@
 """The Transformer against explicit loops and torch's own layers, in float64."""
 
+import itertools
 import math
 
 import pytest
@@ -8,11 +9,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from nmt.config import Transformer as Config
-from nmt.models.attention import Attention
+from nmt.models.attention import MANY, SHORT, Attention, attend
 from nmt.models.dropout import Dropout
 from nmt.models.embedding import causal_mask, sinusoidal
 from nmt.models.loss import _greatest, cross_entropy
 from nmt.models.transformer import Transformer
+from nmt.runtime import kernels_without_shapes
 
 PAD = 0
 
@@ -124,6 +126,48 @@ def test_steps_equal_teacher_forcing_and_padding_changes_nothing(options: dict[s
     for t in range(7):
         log_probs, state = model.step(state, target[:, t])
         torch.testing.assert_close(log_probs, whole[:, t], rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("sentences", [2, 6])  # attention by the fused kernel, and by products
+def test_steps_of_chosen_rows_equal_teacher_forcing_beyond_the_first_places(sentences: int) -> None:
+    model = make().eval()
+    source, target = padded([5, 20, 9, 4, 7, 3][:sentences]), padded([25] * sentences)
+    whole = torch.log_softmax(model.projection(model(source, target)).float(), -1)
+    state, rows = model.start(source), torch.arange(sentences)
+    for t in range(25):
+        if t in (1, 18):  # each sentence has two rows from here on, once its first place is taken and once 16 are
+            state = model.reorder(state, torch.arange(len(rows)).repeat_interleave(2))
+            rows = rows.repeat_interleave(2)
+        if t == 21:  # the first sentence leaves
+            state = model.reorder(model.keep(state, torch.arange(1, sentences)), torch.arange(4, len(rows)))
+            rows = rows[4:]
+        log_probs, state = model.step(state, target[rows, t])
+        torch.testing.assert_close(log_probs, whole[rows, t], rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("sentences", [MANY - 1, MANY])
+@pytest.mark.parametrize("length", [9, SHORT // 3, SHORT // 3 + 1])
+def test_attend_mixes_values_by_the_weights_of_a_loop_with_any_kernel(sentences: int, length: int) -> None:
+    queries, keys, values = (torch.randn(sentences, 2, n, 8) for n in (3, length, length))
+    mask = torch.zeros(sentences, 1, 1, length).masked_fill_(torch.rand(sentences, 1, 1, length) < 0.3, -torch.inf)
+    mask[..., 0] = 0
+    found = attend(queries, keys, values, mask)
+    for b, h, t in itertools.product(range(sentences), range(2), range(3)):
+        weights = torch.softmax(mask[b, 0, 0] + (keys[b, h] * queries[b, h, t]).sum(-1) / math.sqrt(8), 0)
+        torch.testing.assert_close(found[b, h, t], (weights[:, None] * values[b, h]).sum(0), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize(("wanted", "meanwhile"), [(True, "highest"), (False, "medium")])
+def test_kernels_without_shapes_last_as_long_as_they_are_wanted(wanted: bool, meanwhile: str) -> None:
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("medium")
+    try:
+        with pytest.raises(KeyError), kernels_without_shapes(wanted):
+            assert torch.get_float32_matmul_precision() == meanwhile
+            raise KeyError
+        assert torch.get_float32_matmul_precision() == "medium"
+    finally:
+        torch.set_float32_matmul_precision(before)
 
 
 def test_laid_out_for_search_linear_weights_lie_by_input_and_embeddings_as_they_were() -> None:

@@ -6,11 +6,10 @@ gathered once a batch, and what `DecoderLayer` computes for all positions is wri
 
 from typing import TYPE_CHECKING
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from nmt.models.attention import KeysValues
+from nmt.models.attention import KeysValues, attend
 
 if TYPE_CHECKING:
     from nmt.models.transformer import DecoderLayer
@@ -31,22 +30,25 @@ class IncrementalLayer:
         self.pre = layer.residuals[0].pre
         self.norms = [(*_weights(residual.norm), residual.norm.eps) for residual in layer.residuals]
 
-    def __call__(self, x: Tensor, past: Tensor | None, source: KeysValues, mask: Tensor) -> tuple[Tensor, Tensor]:
+    def __call__(
+        self, x: Tensor, past: Tensor, position: int, written: Tensor, source: KeysValues, mask: Tensor
+    ) -> Tensor:
         """Run the layer.
 
         Args:
             x: the position (R, D).
-            past: keys and values of the positions before, (R, 2, H, t, D/H), or None.
+            past: keys and values of the positions before, and room for more, (2, R, H, t, D/H); gets this one's.
+            position: which it is, from 0.
+            written: additive mask (1, 1, 1, t) that lets the positions up to this one through.
             source: keys and values of the source sentences, each (B, H, S, D/H).
             mask: additive, (B, 1, 1, S).
 
         Returns:
-            (R, D), and the keys and values of all positions so far.
+            (R, D).
         """
-        mixed, past = self._attend(self._enter(0, x), past)
-        x = self._leave(0, x, mixed)
+        x = self._leave(0, x, self._attend(self._enter(0, x), past, position, written))
         x = self._leave(1, x, self._look_at_source(self._enter(1, x), source, mask))
-        return self._leave(2, x, self._feed_forward(self._enter(2, x))), past
+        return self._leave(2, x, self._feed_forward(self._enter(2, x)))
 
     def _enter(self, sublayer: int, x: Tensor) -> Tensor:
         return self._norm(sublayer, x) if self.pre else x
@@ -57,18 +59,18 @@ class IncrementalLayer:
     def _norm(self, sublayer: int, x: Tensor) -> Tensor:
         return F.layer_norm(x, x.shape[-1:], *self.norms[sublayer])
 
-    def _attend(self, x: Tensor, past: Tensor | None) -> tuple[Tensor, Tensor]:
-        projected = F.linear(x, *self.project).view(len(x), 3, self.heads, 1, -1)
-        queries, now = projected[:, 0], projected[:, 1:]
-        past = now if past is None else torch.cat([past, now], 3)
-        mixed = F.scaled_dot_product_attention(queries, past[:, 0], past[:, 1])  # (R, H, 1, D/H)
-        return F.linear(mixed.flatten(1), *self.output), past
+    def _attend(self, x: Tensor, past: Tensor, position: int, written: Tensor) -> Tensor:
+        projected = F.linear(x, *self.project).view(x.shape[0], 3, self.heads, -1)
+        past.select(3, position).copy_(projected[:, 1:].transpose(0, 1))
+        keys, values = past.unbind(0)
+        mixed = attend(projected[:, 0, :, None], keys, values, written)  # (R, H, 1, D/H)
+        return F.linear(mixed.flatten(1), *self.output)
 
     def _look_at_source(self, x: Tensor, source: KeysValues, mask: Tensor) -> Tensor:
         """Hypotheses of one sentence ask as so many queries, so its keys and values are never copied."""
         keys, values = source
-        queries = F.linear(x, *self.source_queries).view(len(keys), -1, self.heads, keys.shape[-1]).transpose(1, 2)
-        mixed = F.scaled_dot_product_attention(queries, keys, values, mask)  # (B, H, R/B, D/H)
+        queries = F.linear(x, *self.source_queries).view(keys.shape[0], -1, self.heads, keys.shape[-1]).transpose(1, 2)
+        mixed = attend(queries, keys, values, mask)  # (B, H, R/B, D/H)
         return F.linear(mixed.transpose(1, 2).reshape(x.shape), *self.source_output)
 
     def _feed_forward(self, x: Tensor) -> Tensor:

@@ -14,6 +14,7 @@ from nmt.models.base import TranslationModel
 from nmt.models.dropout import Dropout
 from nmt.models.embedding import Embedding
 from nmt.models.masked_rnn import masked_rnn, run
+from nmt.runtime import kernels_without_shapes
 
 Cells = tuple[Tensor, ...]  # a layer's hidden state, and an LSTM's cell state: each (1, R, D)
 
@@ -201,8 +202,9 @@ class Recurrent(TranslationModel):
 
     def step(self, state: State, last: Tensor) -> tuple[Tensor, State]:
         """Feed each row's last id (R,); gives log-probabilities of the next (R, V), and the new state."""
-        hidden, layers = self.decoder(self._inputs(self.target_embedding(last[:, None]), state), state.layers)
-        output = self._attend_in_groups(hidden, state)  # (R, 1, D)
+        with kernels_without_shapes():
+            hidden, layers = self.decoder(self._inputs(self.target_embedding(last[:, None]), state), state.layers)
+            output = self._attend_in_groups(hidden, state)  # (R, 1, D)
         log_probs = self.log_probabilities(self.dropout(output[:, 0]))
         fed = None if state.fed is None else output
         return log_probs, replace(state, position=state.position + 1, layers=layers, fed=fed)

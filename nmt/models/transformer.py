@@ -12,11 +12,14 @@ from torch import Tensor, nn
 from nmt.config import Multimodal as MultimodalConfig
 from nmt.config import Transformer as TextConfig
 from nmt.config import TransformerBase as Config
-from nmt.models.attention import Attention, KeysValues, watch
+from nmt.models.attention import VECTOR, Attention, KeysValues, watch
 from nmt.models.base import TranslationModel
 from nmt.models.dropout import Dropout
 from nmt.models.embedding import Context, PositionalEmbedding, causal_mask
 from nmt.models.incremental import IncrementalLayer
+from nmt.runtime import kernels_without_shapes
+
+MANY = 256  # positions of an encoder, or rows of a step of search, that matrix kernels made for them are worth
 
 
 class FeedForward(nn.Module):
@@ -107,11 +110,11 @@ class DecoderLayer(nn.Module):
 
 @dataclass(frozen=True)
 class State:
-    """What the decoder remembers between steps of search."""
+    """What the decoder remembers between steps of search; `Transformer.step` uses it up, adding to it in place."""
 
     position: int
     layers: Sequence[IncrementalLayer]
-    past: Sequence[Tensor | None]  # a layer: keys and values (R, 2, H, t, D/H)
+    past: Sequence[Tensor]  # a layer: keys and values (2, R, H, t, D/H); t positions, from `position` on still free
     source: Sequence[KeysValues]  # a layer: (B, H, S, D/H)
     source_mask: Tensor  # (B, 1, 1, S)
 
@@ -187,27 +190,35 @@ class Transformer(TranslationModel):
 
     def start(self, source: Tensor, images: Tensor | None = None) -> State:
         """See `TranslationModel.start`."""
-        memory, mask = self.encode(source, images)
-        projected = (layer.source_attention.keys_values(memory) for layer in self.decoder)
+        with kernels_without_shapes(source.numel() < MANY):
+            memory, mask = self.encode(source, images)
+            missing = max(0, VECTOR - memory.shape[1])  # short rows are slow to make a softmax of, at every step
+            memory, mask = F.pad(memory, (0, 0, 0, missing)), F.pad(mask, (0, missing), value=-torch.inf)
+            projected = [layer.source_attention.keys_values(memory) for layer in self.decoder]
         source_keys_values = [(keys.contiguous(), values.contiguous()) for keys, values in projected]  # once a batch
         layers = [IncrementalLayer(layer) for layer in self.decoder]
-        return State(0, layers, [None] * len(layers), source_keys_values, mask)
+        heads, width = self.config.heads, self.config.width
+        empty = memory.new_empty(2, len(source), heads, 0, width // heads)
+        return State(0, layers, [empty] * len(layers), source_keys_values, mask)
 
     def step(self, state: State, last: Tensor) -> tuple[Tensor, State]:
         """Feed each row's last id (R,); gives log-probabilities of the next (R, V), and the new state."""
-        x = self.target_embedding.at(last, state.position)  # (R, D)
-        past: list[Tensor | None] = []
-        for layer, before, source in zip(state.layers, state.past, state.source, strict=True):
-            x, keys_values = layer(x, before, source, state.source_mask)
-            past.append(keys_values)
+        position, past = state.position, state.past
+        x = self.target_embedding.at(last, position)  # (R, D)
+        if position == past[0].shape[3]:
+            past = [F.pad(layer, (0, 0, 0, VECTOR)) for layer in past]
+        written = x.new_zeros(1, 1, 1, past[0].shape[3])
+        written[..., position + 1 :] = -torch.inf
+        with kernels_without_shapes(last.shape[0] < MANY):
+            for layer, before, source in zip(state.layers, past, state.source, strict=True):
+                x = layer(x, before, position, written, source, state.source_mask)
         log_probs = self.log_probabilities(self.decoder_norm(x))
-        return log_probs, replace(state, position=state.position + 1, past=past)
+        return log_probs, replace(state, position=position + 1, past=past)
 
     def reorder(self, state: State, rows: Tensor) -> State:
         """Make row i what row rows[i] was; every row stays within its sentence."""
         # On the CPU `index_select` copies whole rows, where an index picks each number.
-        past = [None if layer is None else layer.index_select(0, rows) for layer in state.past]
-        return replace(state, past=past)
+        return replace(state, past=[layer.index_select(1, rows) for layer in state.past])
 
     def keep(self, state: State, sentences: Tensor) -> State:
         """Keep only these sentences' encodings (their rows are chosen by `reorder`)."""
