@@ -9,9 +9,6 @@ from torch import Tensor, nn
 
 from nmt.config import Multimodal, Recurrent, Transformer
 from nmt.models.attention import VECTOR
-from nmt.runtime import kernels_without_shapes
-
-MANY = 4  # rows of so large a product that kernels made for them are worth it
 
 
 class TranslationModel(nn.Module, ABC):
@@ -75,8 +72,7 @@ class TranslationModel(nn.Module, ABC):
 
     def log_probabilities(self, hidden: Tensor) -> Tensor:
         """Decoder outputs (R, D) to log-probabilities of the next pieces (R, V), for `step`: without gradients."""
-        with kernels_without_shapes(hidden.shape[0] < MANY):
-            scores, vocabulary = self.projection(hidden).float(), self.projection.out_features
+        scores, vocabulary = self.projection(hidden).float(), self.projection.out_features
         if scores.shape[1] == vocabulary:
             return torch.log_softmax(scores, -1, out=scores)  # in place: half the memory to go through
         scores[:, vocabulary:] = -torch.inf

@@ -60,10 +60,10 @@ class IncrementalLayer:
         return F.layer_norm(x, x.shape[-1:], *self.norms[sublayer])
 
     def _attend(self, x: Tensor, past: Tensor, position: int, written: Tensor) -> Tensor:
-        projected = F.linear(x, *self.project).view(x.shape[0], 3, self.heads, -1)
-        past.select(3, position).copy_(projected[:, 1:].transpose(0, 1))
+        projected = F.linear(x, *self.project).view(x.shape[0], 3, self.heads, -1).transpose(0, 1)
+        past.select(3, position).copy_(projected[1:])
         keys, values = past.unbind(0)
-        mixed = attend(projected[:, 0, :, None], keys, values, written)  # (R, H, 1, D/H)
+        mixed = attend(projected[0].unsqueeze(2), keys, values, written)  # (R, H, 1, D/H)
         return F.linear(mixed.flatten(1), *self.output)
 
     def _look_at_source(self, x: Tensor, source: KeysValues, mask: Tensor) -> Tensor:
