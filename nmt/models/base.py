@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from nmt.config import Multimodal, Recurrent, Transformer
 from nmt.models.attention import VECTOR
+from nmt.runtime import kernels_without_shapes
 
 
 class TranslationModel(nn.Module, ABC):
@@ -72,7 +73,8 @@ class TranslationModel(nn.Module, ABC):
 
     def log_probabilities(self, hidden: Tensor) -> Tensor:
         """Decoder outputs (R, D) to log-probabilities of the next pieces (R, V), for `step`: without gradients."""
-        scores, vocabulary = self.projection(hidden).float(), self.projection.out_features
+        with kernels_without_shapes(hidden.shape[0] == torch.get_num_threads() == 1):  # else the others are the faster
+            scores, vocabulary = self.projection(hidden).float(), self.projection.out_features
         if scores.shape[1] == vocabulary:
             return torch.log_softmax(scores, -1, out=scores)  # in place: half the memory to go through
         scores[:, vocabulary:] = -torch.inf
