@@ -50,7 +50,7 @@ Number = BeforeValidator(_number)  # comes last: a bound after it would be lost 
 Count = Annotated[int, Field(ge=0, lt=2**53), Number]
 Positive = Annotated[int, Field(ge=1, lt=2**53), Number]
 NonNegative = Annotated[float, Field(ge=0, le=1e30), Number]
-Real = Annotated[float, Number]
+Score = Annotated[float, Field(ge=0, le=100), Number]
 AboveZero = Annotated[float, Field(gt=0, le=1e30), Number]
 Probability = Annotated[float, Field(ge=0, lt=1), Number]
 Seed = Annotated[int, Field(ge=0, lt=2**32), Number]
@@ -530,17 +530,17 @@ class Decoding(Strict):
 class Published(Strict):
     """Figures a report prints: scores on the 0 to 100 scale, and the training's negative log-likelihood (NLL)."""
 
-    bleu: Real | None = None
-    bleu1: Real | None = None
-    bleu2: Real | None = None
-    bleu3: Real | None = None
-    ter: Real | None = None
-    chrf: Real | None = None
-    meteor: Real | None = None
-    meteor_nltk: Real | None = None
-    exact: Real | None = None
-    nll_train: Real | None = None
-    nll_valid: Real | None = None
+    bleu: Score | None = None
+    bleu1: Score | None = None
+    bleu2: Score | None = None
+    bleu3: Score | None = None
+    ter: NonNegative | None = None
+    chrf: Score | None = None
+    meteor: Score | None = None
+    meteor_nltk: Score | None = None
+    exact: Score | None = None
+    nll_train: NonNegative | None = None
+    nll_valid: NonNegative | None = None
 
     @model_validator(mode="after")
     def _prints_one(self) -> Self:

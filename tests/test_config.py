@@ -195,6 +195,11 @@ def test_checkpoints_that_no_training_keeps(at: str, training: dict[str, Any], w
             "defaults: [a]",
             r"defaults: expected keys and their values, got \[\"a\"\]",
         ),
+        (
+            "published: {bleu: 34.2}",
+            "published: {bleu: 342}",
+            r"line 15: rows\.1\.published\.bleu: .*less than or equal to 100",
+        ),
         ("published: {bleu: 34.2}", "published: {}", r"line 15: rows\.1\.published: expected a figure, got none"),
         ("heads: 2", "norm: pst", r"line 6: .*norm: expected post or pre, got \"pst\"; did you mean 'post'\?"),
         ("heads: 2", "heads: 3", r"width must be a multiple of heads, got 128 and 3"),
