@@ -6,6 +6,7 @@ gathered once a batch, and what `DecoderLayer` computes for all positions is wri
 
 from typing import TYPE_CHECKING
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -28,7 +29,8 @@ class IncrementalLayer:
         self.inner, self.outer = _weights(feed_forward.inner), _weights(feed_forward.outer)
         self.activation = feed_forward.activation
         self.pre = layer.residuals[0].pre
-        self.norms = [(*_weights(residual.norm), residual.norm.eps) for residual in layer.residuals]
+        norms = [residual.norm for residual in layer.residuals]
+        self.norms = [(norm.normalized_shape, *_weights(norm), norm.eps) for norm in norms]
 
     def __call__(
         self, x: Tensor, past: Tensor, position: int, written: Tensor, source: KeysValues, mask: Tensor
@@ -57,7 +59,7 @@ class IncrementalLayer:
         return x + output if self.pre else self._norm(sublayer, x + output)
 
     def _norm(self, sublayer: int, x: Tensor) -> Tensor:
-        return F.layer_norm(x, x.shape[-1:], *self.norms[sublayer])
+        return torch.layer_norm(x, *self.norms[sublayer])
 
     def _attend(self, x: Tensor, past: Tensor, position: int, written: Tensor) -> Tensor:
         projected = F.linear(x, *self.project).view(x.shape[0], 3, self.heads, -1).transpose(0, 1)
