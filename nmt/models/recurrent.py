@@ -221,8 +221,8 @@ class Recurrent(TranslationModel):
 
     def reorder(self, state: State, rows: Tensor) -> State:
         """Make row i what row rows[i] was; every row stays within its sentence."""
-        layers = [tuple(part[:, rows] for part in cells) for cells in state.layers]
-        return replace(state, layers=layers, fed=None if state.fed is None else state.fed[rows])
+        layers = [tuple(part.index_select(1, rows) for part in cells) for cells in state.layers]
+        return replace(state, layers=layers, fed=None if state.fed is None else state.fed.index_select(0, rows))
 
     def keep(self, state: State, sentences: Tensor) -> State:
         """Keep only these sentences' encodings (their rows are chosen by `reorder`)."""
