@@ -24,7 +24,7 @@ test: $(READY)  ## run the tests, each file in one process
 	$(BIN)/python -m pytest -n auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-slurm: $(READY)  ## run the workflow on a SLURM cluster of its own; NMT_SLURM: docs/slurm.md
-	$(BIN)/python -m pytest tests/slurm $(ARGS)
+	$(BIN)/python -m pytest tests/workflow/test_slurm.py $(ARGS)
 
 test-faults: $(READY)  ## break stages in many ways (some need root, libfaketime) and compare what a rerun gives; prints benchmarks/faults.md
 	$(BIN)/python -m benchmarks.faults $(ARGS)

@@ -1,5 +1,5 @@
 # The whole pipeline: each file below is one stage, and each stage is one `nmt` command.
-from nmt.plan import check_readable, or_exit
+from nmt.plan.plan import check_readable, or_exit
 from snakemake.utils import min_version
 
 min_version("9.27")

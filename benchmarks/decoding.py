@@ -25,9 +25,9 @@ from typing import Any
 
 import click
 
-from benchmarks.measure import TEXT, TRAINED, Failed, machine, peak_memory, process, table
+from benchmarks.measure import TEXT, TRAINED, Failed, environment, peak_memory, process, table
 from nmt.config import Decoding
-from nmt.files import read_json, read_lines
+from nmt.system.files import read_json, read_lines
 
 SEARCHES = {"greedy": 1, "beam 5": 5}
 SIZES = (32, 128, 512)  # sentences a batch
@@ -42,9 +42,9 @@ Translate = Callable[[Rows, int, int], Rows]  # source pieces, beam, sentences a
 
 
 def ours(side: str, model: Path, threads: int) -> Translate:
-    """`nmt.search`."""
-    from nmt.search import search
-    from nmt.translate import Translator
+    """`nmt.models.search`."""
+    from nmt.models.search import search
+    from nmt.translation.translator import Translator
 
     workers = threads if "workers" in side else 1
     translator = Translator.load(model, "cpu", threads, workers)
@@ -60,7 +60,7 @@ def by_length(search: Callable[[Any, int], Rows], workers: int = 1) -> Translate
     """Search in batches of sentences of like length, padded, BOS and EOS around each."""
     import torch
 
-    from nmt.workers import shared_out
+    from nmt.system.workers import shared_out
 
     def translate(rows: Rows, beam: int, size: int) -> Rows:
         order = sorted(range(len(rows)), key=lambda i: -len(rows[i]))
@@ -91,7 +91,7 @@ def theirs(side: str, model: Path, threads: int) -> Translate:
     import torch
 
     from benchmarks.peer_search import SEARCHES as THEIRS
-    from nmt.translate import Translator
+    from nmt.translation.translator import Translator
 
     torch.set_num_threads(threads)
     translator = Translator(model, torch.device("cpu"))  # `load` would set the allocator and the kernels too
@@ -109,8 +109,8 @@ def fast(side: str, model: Path, threads: int) -> Translate:
     """CTranslate2, fp32."""
     import ctranslate2
 
-    from nmt.export import export
-    from nmt.translate import Translator
+    from nmt.translation.export import export
+    from nmt.translation.translator import Translator
 
     translator = Translator.load(model, "cpu", threads)
     workers = threads if "workers" in side else 1
@@ -134,7 +134,7 @@ def fast(side: str, model: Path, threads: int) -> Translate:
 
 def run_side(side: str, model: Path, source: Path, limit: int, threads: int) -> dict[str, Any]:
     """All searches of a side in this process: sentences a second by batch size, and the pieces found."""
-    from nmt.subwords import Vocabulary
+    from nmt.text.subwords import Vocabulary
 
     lines = [line for line in read_lines(source) if line][:limit]
     rows = Vocabulary(model / "source.model").encode(lines)
@@ -213,7 +213,7 @@ def main(model: Path, source: Path, limit: int, rounds: int, threads: int, side:
             print(f"{name}: {failed.get(name, 'done')}", file=sys.stderr, flush=True)
     lines = [line for search in SEARCHES for line in table_rows(search, found, failed)]
     count = len(found["ours"][0]["greedy"]["pieces"])
-    print(table(HEADINGS, lines), f"{count:,} sentences, {rounds} rounds. {machine(threads)}", sep="\n\n")
+    print(table(HEADINGS, lines), f"{count:,} sentences, {rounds} rounds. {environment(threads)}", sep="\n\n")
 
 
 if __name__ == "__main__":

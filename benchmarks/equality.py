@@ -21,15 +21,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from benchmarks.measure import machine, table
+from benchmarks.measure import environment, table
 from benchmarks.training import RECIPES, prepare
-from nmt import runtime
 from nmt.config import Optimizer
 from nmt.models.attention import Attention, KeysValues
 from nmt.models.embedding import Embedding
 from nmt.models.masked_rnn import packed
-from nmt.optim import make
-from nmt.training import Experiment, Trainer
+from nmt.system import machine
+from nmt.training.optimizer import make
+from nmt.training.trainer import Experiment, Trainer
 
 Losses = list[float]
 
@@ -60,7 +60,7 @@ def default_kernels() -> Iterator[None]:
 
 
 def unfused(model: nn.Module, config: Optimizer) -> torch.optim.Optimizer:
-    """What `nmt.optim.make` gives, which takes one operation after the other."""
+    """What `nmt.training.optimizer.make` gives, which takes one operation after the other."""
     optimizer = make(model, config)
     for group in optimizer.param_groups:
         group.update(fused=False, foreach=False)
@@ -68,10 +68,10 @@ def unfused(model: nn.Module, config: Optimizer) -> torch.optim.Optimizer:
 
 
 PLAIN: dict[str, Callable[[], Any]] = {
-    "loss in chunks": lambda: patch("nmt.training.cross_entropy", plain_loss),
+    "loss in chunks": lambda: patch("nmt.training.trainer.cross_entropy", plain_loss),
     "attention by parts": lambda: patch.object(Attention, "forward", fused),
     "oneDNN's kernels": default_kernels,
-    "fused Adam": lambda: patch("nmt.optim.make", unfused),
+    "fused Adam": lambda: patch("nmt.training.optimizer.make", unfused),
     "gates held at padding": lambda: patch("nmt.models.recurrent.masked_rnn", packed),
     "sparse gradients of words fed back": lambda: patch.object(Embedding, "of_few", Embedding.forward),
 }
@@ -109,7 +109,7 @@ def farthest(ours: Losses, plain: Losses) -> tuple[float, float]:
 @click.option("--updates", default=200)
 def main(recipe: str, threads: int, updates: int) -> None:
     """Print one table: how far the losses are apart."""
-    device, lines = runtime.prepare("cpu", threads), []
+    device, lines = machine.prepare("cpu", threads), []
     with tempfile.TemporaryDirectory() as folder:
         encoded = prepare(Path(folder), words="kind" in RECIPES[recipe]["model"])
         ours = losses(encoded, recipe, updates, device)
@@ -117,7 +117,7 @@ def main(recipe: str, threads: int, updates: int) -> None:
             plain = losses(encoded, recipe, updates, device, *names)
             lines.append([title, *(f"{value:.1e}" for value in farthest(ours, plain))])
     print(table(("replaced by the plain one", "farthest apart, relative", "at the end"), lines))
-    print(f"\n{updates} updates, loss from {ours[0]:.4f} to {ours[-1]:.4f}. {machine(threads)}")
+    print(f"\n{updates} updates, loss from {ours[0]:.4f} to {ours[-1]:.4f}. {environment(threads)}")
 
 
 if __name__ == "__main__":

@@ -17,9 +17,9 @@ import ctranslate2
 
 from benchmarks.measure import TEXT, TRAINED
 from nmt.config import Decoding
-from nmt.export import export
-from nmt.files import read_lines
-from nmt.translate import Translator
+from nmt.system.files import read_lines
+from nmt.translation.export import export
+from nmt.translation.translator import Translator
 
 SEARCHES = {
     "greedy": (1, {}),

@@ -28,7 +28,7 @@ from typing import Any
 import click
 import yaml
 
-from nmt.files import read_json
+from nmt.system.files import read_json
 
 ROOT = Path(__file__).parent.parent
 MODEL = {"layers": 1, "width": 32, "ffn": 64, "heads": 2}
@@ -420,7 +420,7 @@ def corrupted_download(shop: Workshop) -> Tried:
         request.wfile.write(body)
 
     code = (
-        "import sys\nfrom nmt.errors import DataError\nfrom nmt.sources import Source\n"
+        "import sys\nfrom nmt.system.errors import DataError\nfrom nmt.corpora.sources import Source\n"
         "source = Source(url=sys.argv[1] + '/{language}', mirror='x/' + sys.argv[2], sha256={'en': sys.argv[3]})\n"
         "try:\n    sys.stdout.writelines(line + '\\n' for line in source.text('en').lines())\n"
         "except DataError as error:\n    print(error); sys.exit(1)\n"
@@ -442,7 +442,7 @@ def corrupted_download(shop: Workshop) -> Tried:
 def nan(shop: Workshop) -> Tried:
     """A gradient that is no number, once."""
     code = (
-        "import sys\nfrom nmt.cli import main\nfrom nmt.training import Trainer\n"
+        "import sys\nfrom nmt.cli.main import main\nfrom nmt.training.trainer import Trainer\n"
         "whole = Trainer._accumulate_gradients\n"
         "def spoiled(self, *given):\n"
         "    sums = whole(self, *given)\n"

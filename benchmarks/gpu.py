@@ -21,14 +21,14 @@ from typing import Any
 import click
 import torch
 
-from benchmarks.measure import machine, table
+from benchmarks.measure import environment, table
 from benchmarks.training import RECIPES, flops, plain
-from nmt import runtime
-from nmt.data import Parallel
-from nmt.files import read_json
-from nmt.graphs import OfShapes
+from nmt.data.batches import Parallel
 from nmt.report.plots import COLOURS, STYLE, save
-from nmt.training import Experiment, Step, Trainer
+from nmt.system import machine
+from nmt.system.files import read_json
+from nmt.training.cuda_graphs import OfShapes
+from nmt.training.trainer import Experiment, Step, Trainer
 
 BATCHES = {"small": "4096 tokens", "tiny": "8192 tokens", "large": "16384 tokens"}
 """Of each recipe; a GPU takes a larger one of the large model than two cores do."""
@@ -50,7 +50,7 @@ def settings(recipe: str, precision: str) -> Experiment:
 
 @contextmanager
 def ours(encoded: Path, recipe: str, side: str) -> Iterator[Update]:
-    """`nmt.training`, with its graphs or without."""
+    """`nmt.training.trainer`, with its graphs or without."""
     precision = "bf16" if "bf16" in side else "fp32"
     with tempfile.TemporaryDirectory() as state:
         trainer = Trainer(encoded, Path(state), settings(recipe, precision), 1, GPU)
@@ -151,8 +151,8 @@ def draw(timelines: dict[str, Kernels], figure: Path) -> None:
 @click.option("--rounds", default=3)
 def main(encoded: Path, figure: Path, recipes: str, rounds: int) -> None:
     """Print a table, line by line as they are measured, and draw the timeline of the first recipe in bfloat16."""
-    runtime.prepare("cuda")
-    most, timelines = 1e9 * runtime.matrix_speed(torch.bfloat16, size=8192, device="cuda"), {}
+    machine.prepare("cuda")
+    most, timelines = 1e9 * machine.matrix_speed(torch.bfloat16, size=8192, device="cuda"), {}
     print(table(HEADINGS, []))
     for recipe in recipes.split(","):
         for side in SIDES:
@@ -161,7 +161,7 @@ def main(encoded: Path, figure: Path, recipes: str, rounds: int) -> None:
             if recipe == recipes.split(",")[0] and "bf16" in side:
                 timelines[side] = kernels
     draw(timelines, figure)
-    print(f"\nPeak {most / 1e12:.0f} TFLOP/s. {torch.cuda.get_device_name()}; {machine(torch.get_num_threads())}")
+    print(f"\nPeak {most / 1e12:.0f} TFLOP/s. {torch.cuda.get_device_name()}; {environment(torch.get_num_threads())}")
 
 
 if __name__ == "__main__":

@@ -18,10 +18,10 @@ from typing import Any
 import click
 import numpy as np
 
-from benchmarks.measure import machine, peak_memory, process, table
+from benchmarks.measure import environment, peak_memory, process, table
 from nmt.config import SpecialIds
-from nmt.files import write_json
-from nmt.subwords import SIDES
+from nmt.system.files import write_json
+from nmt.text.subwords import SIDES
 
 FIXED = {"tokens": 4096, "width": 128, "vocabulary": 8192, "length": 16}
 GROWING = {
@@ -59,10 +59,10 @@ def synthetic(folder: Path, vocabulary: int, length: int, sentences: int) -> Non
 
 def train(tokens: int, width: int, vocabulary: int, length: int, updates: int, threads: int) -> Point:
     """Target pieces a second and peak memory in MiB of some updates, in this process."""
-    from nmt import runtime
-    from nmt.training import Experiment, Trainer
+    from nmt.system import machine
+    from nmt.training.trainer import Experiment, Trainer
 
-    device = runtime.prepare("cpu", threads)
+    device = machine.prepare("cpu", threads)
     longest = length + 2
     model = {"layers": 2, "width": width, "ffn": 4 * width, "heads": width // 64, "max_positions": max(512, longest)}
     training = {"batch": f"{max(tokens, longest)} tokens", "updates": updates + WARM}
@@ -128,7 +128,7 @@ def main(threads: int, updates: int, out: Path, point: str | None) -> None:
             print(found[name][-1], file=sys.stderr, flush=True)
     draw(found, out)
     print(table(("what grows", "to", "target pieces/s", "peak memory, MiB"), rows(found)))
-    print(f"\n![speed and memory]({out.name}.png)\n\n{updates} updates a point. {machine(threads)}")
+    print(f"\n![speed and memory]({out.name}.png)\n\n{updates} updates a point. {environment(threads)}")
 
 
 if __name__ == "__main__":

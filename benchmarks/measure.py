@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from nmt import runtime
 from nmt.config import Cleaning
-from nmt.files import write_text
+from nmt.system import machine
+from nmt.system.files import write_text
 
 ROOT = Path(__file__).parent.parent
 RESULTS = Path(__file__).with_name("RESULTS.md")
@@ -56,13 +56,13 @@ def matrix_peak(threads: int) -> dict[str, float]:
     """GFLOP/s of square matrix products: fp32, by the faster of torch's two kernels for it, and bf16."""
     import torch
 
-    runtime.prepare("cpu", threads)
+    machine.prepare("cpu", threads)
     chosen, fp32 = torch.get_float32_matmul_precision(), []
     for precision in ("highest", chosen):
         torch.set_float32_matmul_precision(precision)
-        fp32.append(runtime.matrix_speed(torch.float32))
+        fp32.append(machine.matrix_speed(torch.float32))
     torch.set_float32_matmul_precision(chosen)
-    return {"fp32": max(fp32), "bf16": runtime.matrix_speed(torch.bfloat16)}
+    return {"fp32": max(fp32), "bf16": machine.matrix_speed(torch.bfloat16)}
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
@@ -76,16 +76,16 @@ def middle(values: Sequence[float], digits: int = 0) -> tuple[str, str]:
     return f"{statistics.median(values):,.{digits}f}", f"{min(values):,.{digits}f}–{max(values):,.{digits}f}"
 
 
-def machine(threads: int) -> str:
+def environment(threads: int) -> str:
     """What ran: hardware, versions, code; no date."""
     import torch
 
     torch.set_num_threads(threads)
-    hardware = runtime.hardware(torch.device("cpu"))
-    versions = ", ".join(f"{name} {version}" for name, version in runtime.versions().items())
+    hardware = machine.hardware(torch.device("cpu"))
+    versions = ", ".join(f"{name} {version}" for name, version in machine.versions().items())
     return (
         f"{hardware['processor']}, {hardware['cores']} cores, {hardware['memory_gib']} GiB; {threads} threads; "
-        f"{versions}; code {runtime.code_version()}"
+        f"{versions}; code {machine.code_version()}"
     )
 
 

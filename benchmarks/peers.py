@@ -23,8 +23,8 @@ from typing import Any
 
 import click
 
-from nmt.data import Batch
-from nmt.files import write_text
+from nmt.data.batches import Batch
+from nmt.system.files import write_text
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / ".peers"

@@ -24,8 +24,8 @@ import click
 
 from benchmarks.measure import TRAINED
 from nmt.config import Cleaning
-from nmt.files import read_json
-from nmt.scenes.corpus import scenes, sentence
+from nmt.corpora.scenes.corpus import scenes, sentence
+from nmt.system.files import read_json
 from nmt.text.clean import Cleaner
 
 SEED = 97  # not the corpus's

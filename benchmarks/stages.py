@@ -21,14 +21,14 @@ from typing import Any
 
 import click
 
-from benchmarks.measure import ROOT, machine, middle, table
+from benchmarks.measure import ROOT, environment, middle, table
 from nmt.config import Cleaning, Subwords
-from nmt.corpora import fetch
-from nmt.data import encode_corpus
-from nmt.files import read_lines
+from nmt.corpora.catalogue import fetch
+from nmt.data.batches import encode_corpus
 from nmt.scoring.score import score_lines
-from nmt.subwords import learn
+from nmt.system.files import read_lines
 from nmt.text.clean import clean
+from nmt.text.subwords import learn
 
 LANGUAGES = ("en", "de")
 SENTENCE = "A red ball lies to the left of a blue box.\n"
@@ -132,7 +132,7 @@ def main(threads: int, rounds: int, model: Path | None, run: bool) -> None:
         if model:
             print()
             print(table(("command", "seconds", "least–most"), start_up(model, rounds)))
-    print(f"\n{rounds} rounds. {machine(threads)}")
+    print(f"\n{rounds} rounds. {environment(threads)}")
 
 
 if __name__ == "__main__":

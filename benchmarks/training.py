@@ -25,13 +25,13 @@ from typing import Any
 
 import click
 
-from benchmarks.measure import Failed, machine, matrix_peak, middle, peak_memory, process, table
+from benchmarks.measure import Failed, environment, matrix_peak, middle, peak_memory, process, table
 from nmt.config import Cleaning, Subwords
-from nmt.corpora import fetch
-from nmt.data import Batch, Parallel, encode_corpus
-from nmt.files import read_json
-from nmt.subwords import learn
+from nmt.corpora.catalogue import fetch
+from nmt.data.batches import Batch, Parallel, encode_corpus
+from nmt.system.files import read_json
 from nmt.text.clean import clean
+from nmt.text.subwords import learn
 
 RECIPES: dict[str, dict[str, Any]] = {
     "small": {
@@ -87,11 +87,11 @@ def timed(batches: list[Batch], warm: int, update: Callable[[Batch], Any]) -> fl
 
 
 def ours(encoded: Path, recipe: str, threads: int, precision: str) -> Measured:
-    """`nmt.training`."""
-    from nmt import runtime
-    from nmt.training import Experiment, Trainer
+    """`nmt.training.trainer`."""
+    from nmt.system import machine
+    from nmt.training.trainer import Experiment, Trainer
 
-    device, chosen = runtime.prepare("cpu", threads), RECIPES[recipe]
+    device, chosen = machine.prepare("cpu", threads), RECIPES[recipe]
     training = {"batch": chosen["batch"], "epochs": 1, "precision": precision}
     settings = Experiment.model_validate({"model": chosen["model"], "training": training})
     with tempfile.TemporaryDirectory() as state:
@@ -320,7 +320,7 @@ def main(threads: int, rounds: int, recipes: str, side: str | None, encoded: Pat
         more, sentence = compare(recipe, rounds, threads)
         lines += more
         told.append(sentence)
-    print(table(HEADINGS, lines), *told, f"{rounds} rounds. {machine(threads)}", sep="\n\n")
+    print(table(HEADINGS, lines), *told, f"{rounds} rounds. {environment(threads)}", sep="\n\n")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 """``python -m nmt``: the command line."""
 
-from nmt.cli import main
+from nmt.cli.main import main
 
 main()

@@ -13,8 +13,8 @@ from commands import run
 from copytask import copy_lines, write_clean
 
 from nmt.config import Subwords
-from nmt.data import encode_corpus
-from nmt.subwords import learn
+from nmt.data.batches import encode_corpus
+from nmt.text.subwords import learn
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nmt.models.dropout import Dropout
-from nmt.runtime import kernels_without_shapes
+from nmt.system.machine import kernels_without_shapes
 
 VECTOR = 16  # numbers in fp32 that an instruction of AVX-512 takes
 MANY = 4  # sentences, and fewer pairs of query and key than `SHORT` in each: then products are faster than one kernel

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from nmt.config import Multimodal, Recurrent, Transformer
 from nmt.models.attention import VECTOR
-from nmt.runtime import kernels_without_shapes
+from nmt.system.machine import kernels_without_shapes
 
 
 class TranslationModel(nn.Module, ABC):

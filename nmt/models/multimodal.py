@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from nmt.config import Multimodal as Config
-from nmt.images import channels
+from nmt.data.features import channels
 from nmt.models.dropout import Dropout
 from nmt.models.transformer import EncoderLayer, Transformer
 

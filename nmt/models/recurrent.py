@@ -14,7 +14,7 @@ from nmt.models.base import TranslationModel
 from nmt.models.dropout import Dropout
 from nmt.models.embedding import Embedding
 from nmt.models.masked_rnn import masked_rnn, run
-from nmt.runtime import kernels_without_shapes
+from nmt.system.machine import kernels_without_shapes
 
 Cells = tuple[Tensor, ...]  # a layer's hidden state, and an LSTM's cell state: each (1, R, D)
 

@@ -17,7 +17,7 @@ from nmt.models.base import TranslationModel
 from nmt.models.dropout import Dropout
 from nmt.models.embedding import Context, PositionalEmbedding, causal_mask
 from nmt.models.incremental import IncrementalLayer
-from nmt.runtime import kernels_without_shapes
+from nmt.system.machine import kernels_without_shapes
 
 MANY = 256  # positions of an encoder, or rows of a step of search, that matrix kernels made for them are worth
 

@@ -9,11 +9,11 @@ from typing import Any
 from matplotlib import pyplot
 from matplotlib.axes import Axes
 
-from nmt.errors import DataError
-from nmt.files import read_json, read_lines, write_text
 from nmt.report.grids import Grid, hardware, published, statistic, training_time
 from nmt.report.markdown import table
 from nmt.report.plots import COLOURS, STYLE, save
+from nmt.system.errors import DataError
+from nmt.system.files import read_json, read_lines, write_text
 
 Json = dict[str, Any]
 

@@ -18,8 +18,8 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
 from nmt.config import Figure
-from nmt.files import atomic_path
 from nmt.models.embedding import causal_mask, sinusoidal
+from nmt.system.files import atomic_path
 
 Records = Sequence[Mapping[str, Any]]
 Curves = Mapping[str, Sequence[Records]]

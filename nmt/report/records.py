@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from nmt.config import Table
-from nmt.errors import DataError
-from nmt.files import atomic_directory
-from nmt.layout import Layout
+from nmt.plan.layout import Layout
+from nmt.system.errors import DataError
+from nmt.system.files import atomic_directory
 
 OF_RUN = ("training.json", "log.jsonl")
 # In the order that they came to be, which the workflow goes by; references are not ours to pass on.

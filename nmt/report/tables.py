@@ -11,20 +11,20 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from nmt import added_text
 from nmt.config import ALWAYS, Row, System, Table
-from nmt.corpora import TRAIN_SAMPLE, TRAINING, holding
-from nmt.errors import DataError
-from nmt.files import read_json, read_lines, write_json, write_text
-from nmt.layout import Layout
+from nmt.corpora.catalogue import TRAIN_SAMPLE, TRAINING, holding
+from nmt.plan.layout import Layout
 from nmt.report.grids import grids
 from nmt.report.markdown import render as markdown
 from nmt.report.plots import TITLES
 from nmt.scoring.samples import samples
 from nmt.scoring.significance import compare
+from nmt.system.errors import DataError
+from nmt.system.files import read_json, read_lines, write_json, write_text
 from nmt.text.stats import subwords
-from nmt.tracking import flatten
-from nmt.training import Experiment
+from nmt.tracking.publish import flatten
+from nmt.training.trainer import Experiment
+from nmt.translation import augment
 
 PROTOCOLS = ("tokenised", "detokenised")
 Json = dict[str, Any]
@@ -167,7 +167,7 @@ class _Gather:
             "precisions": [statistics.fmean(values) for values in precisions],
             "checkpoints": [{key: one.get(key) for key in ("seed", "update", "epoch", "checkpoints")} for one in made],
             "training_seconds": _mean(one.get("training_seconds") for one in made),
-            "text_seconds": added_text.seconds(self.corpus(self.table.systems[row.system])),
+            "text_seconds": augment.seconds(self.corpus(self.table.systems[row.system])),
             "decoding_seconds": _mean(scores["decoding"].get("seconds") for scores in each),
             "valid_loss": _mean(one.get("valid_loss") for one in made),
             "valid_bleu": _mean(one.get("valid_bleu") for one in made),

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sacrebleu.metrics.base import Metric, Score, Signature
 
-from nmt.errors import ConfigError, DataError
+from nmt.system.errors import ConfigError, DataError
 
 JAR = "pycocoevalcap/meteor/meteor-1.5.jar"
 """Where the package has it; paraphrase tables lie in ``data/`` beside it."""

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from nmt.files import read_lines
+from nmt.system.files import read_lines
 
 PARTS = {"source": "sources.txt", "reference": "references.detok", "hypothesis": "hypotheses.detok"}
 

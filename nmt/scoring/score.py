@@ -13,11 +13,11 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
 from nmt.config import Cleaning
-from nmt.corpora import misaligned
-from nmt.errors import DataError
-from nmt.files import check_no_stage, read_json, read_lines, sha256, write_json, write_text
+from nmt.corpora.catalogue import misaligned
 from nmt.scoring.meteor import Meteor, NltkMeteor
 from nmt.scoring.words import SAMPLES, SEED, accuracy, share
+from nmt.system.errors import DataError
+from nmt.system.files import check_no_stage, read_json, read_lines, sha256, write_json, write_text
 from nmt.text.clean import restore
 from nmt.text.transliterate import scheme
 

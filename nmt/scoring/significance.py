@@ -7,11 +7,11 @@ from typing import Any
 from sacrebleu.metrics.base import Metric
 from sacrebleu.significance import PairedTest, Result
 
-from nmt.corpora import misaligned
-from nmt.errors import DataError
-from nmt.files import read_json, read_lines
+from nmt.corpora.catalogue import misaligned
 from nmt.scoring.score import ENDINGS, case_tells, fix_seed, metrics
 from nmt.scoring.words import SAMPLES
+from nmt.system.errors import DataError
+from nmt.system.files import read_json, read_lines
 
 
 def compare(a: Path, b: Path, names: Sequence[str] | None = None) -> dict[str, Any]:

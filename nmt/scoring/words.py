@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from nmt.config import Cleaning
-from nmt.errors import DataError
-from nmt.files import read_lines
+from nmt.system.errors import DataError
+from nmt.system.files import read_lines
 from nmt.text.clean import Cleaner
 
 SAMPLES, SEED = 1000, 12345

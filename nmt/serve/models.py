@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from nmt.attention import PARTS
 from nmt.config import Decoding
-from nmt.files import read_json
+from nmt.report.attention_maps import PARTS
 from nmt.serve.limits import PIECES, TEXT, WORDS, Refused, shown
+from nmt.system.files import read_json
 from nmt.text.clean import Cleaner, restore
-from nmt.translate import Translation, Translator, fitting
+from nmt.translation.translator import Translation, Translator, fitting
 
 Json = dict[str, Any]
 MARKUP = re.compile(r"<(?:/?[A-Za-z][^<>]*|!--.*?--|![A-Za-z][^<>]*)>", re.DOTALL)

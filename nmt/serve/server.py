@@ -9,10 +9,10 @@ from pathlib import Path
 import click
 import uvicorn
 
-from nmt.errors import ConfigError
 from nmt.serve.app import build
 from nmt.serve.limits import Limits
 from nmt.serve.models import load
+from nmt.system.errors import ConfigError
 
 CONNECTIONS = 64
 """Open at once; the server library answers 503 to more."""

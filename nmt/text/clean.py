@@ -19,11 +19,11 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from nmt.chunks import WHOLE, Chunks, Shard, mark
 from nmt.config import Cleaning
-from nmt.corpora import misaligned
-from nmt.errors import DataError
-from nmt.files import DROPPED, atomic_directory, count_lines, read_json, read_lines, write_json
+from nmt.corpora.catalogue import misaligned
+from nmt.system.chunks import WHOLE, Chunks, Shard, mark
+from nmt.system.errors import DataError
+from nmt.system.files import DROPPED, atomic_directory, count_lines, read_json, read_lines, write_json
 from nmt.text.join import COUNTS, DIGESTS, KEPT, SIDES, join
 from nmt.text.repeats import WIDTH
 from nmt.text.steps import devanagari, hyphens, ranges, symbols

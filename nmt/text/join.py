@@ -9,8 +9,8 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from nmt.chunks import blocks
-from nmt.files import read_json
+from nmt.system.chunks import blocks
+from nmt.system.files import read_json
 from nmt.text.repeats import mark_repeats
 
 SIDES = ("source", "target")

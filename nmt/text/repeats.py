@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 from numpy.typing import NDArray
 
-from nmt.chunks import blocks
+from nmt.system.chunks import blocks
 
 WIDTH = 16
 """Bytes of a digest: that two of 10^9 texts share one by chance has a probability of 10^-21."""

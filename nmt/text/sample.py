@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from nmt.corpora import TRAIN_SAMPLE, misaligned
-from nmt.errors import DataError
-from nmt.files import DROPPED, atomic_directory, count_lines, read_lines, write_text
+from nmt.corpora.catalogue import TRAIN_SAMPLE, misaligned
+from nmt.system.errors import DataError
+from nmt.system.files import DROPPED, atomic_directory, count_lines, read_lines, write_text
 
 Pair = tuple[str, ...]
 
@@ -25,7 +25,7 @@ def sample(raw: Path, clean: Path, out: Path, languages: str, count: int) -> Non
     Raises:
         DataError: a file is missing, or ``clean`` was not made of ``raw``.
     """
-    from nmt.data import evenly
+    from nmt.data.batches import evenly
 
     codes = languages.split("-")
     gone = set(read_lines(clean / DROPPED))

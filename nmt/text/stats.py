@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from itertools import islice
 from pathlib import Path
 
-from nmt.files import read_json, read_lines
-from nmt.subwords import SIDES, Vocabulary
+from nmt.system.files import read_json, read_lines
+from nmt.text.subwords import SIDES, Vocabulary
 
 CHUNK = 10_000
 """Lines encoded at a time."""

@@ -5,9 +5,9 @@ import signal
 import sys
 from pathlib import Path
 
-from nmt.choices import NETWORKS
-from nmt.gpus import available
-from nmt.plan import Plan, dump, experiment, or_exit, table_path
+from nmt.config.choices import NETWORKS
+from nmt.system.gpus import available
+from nmt.plan.plan import Plan, dump, experiment, or_exit, table_path
 
 # Targets of the command line below; Snakemake gives its targets only after all rules are read.
 TARGETS = [argument for argument in sys.argv[1:] if argument.startswith(("table_", "inputs_"))]

@@ -1,0 +1,71 @@
+"""A SLURM cluster as ``cluster.yaml`` describes it, and what the jobs of profiles/slurm ask of it."""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+from pydantic import Field
+
+from nmt.config import Strict
+from nmt.config.yaml import load
+from nmt.system.errors import ConfigError
+
+FILE = Path("cluster.yaml")
+
+Word = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.,+-]*$")]
+Features = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.|&*()\[\]-]+$")]
+WORD, FEATURES = "letters, digits, _ . , + -", "features as sbatch --constraint has them: a100|h100"
+Gres = Annotated[
+    str, Field(pattern=r"^gpu(:[A-Za-z0-9_.]+)?:[1-9]\d*$", description="gpu:1, or with the model gpu:a100:1")
+]
+
+
+class Gpu(Strict):
+    """What a job with a GPU asks for besides; what is not given is as for every job."""
+
+    gres: Gres = "gpu:1"
+    partition: Word | None = Field(None, description=WORD)
+    constraint: Features | None = Field(None, description=FEATURES)
+
+
+class Cluster(Strict):
+    """cluster.yaml: what only the cluster's users know. What is not given is left to the cluster's defaults."""
+
+    account: Word | None = Field(None, description=WORD)  # who pays
+    partition: Word | None = Field(None, description=WORD)  # several with commas between
+    qos: Word | None = Field(None, description=WORD)
+    constraint: Features | None = Field(None, description=FEATURES)
+    gpu: Gpu | None = Field(None, description="when not given, everything runs on CPUs")
+
+    @classmethod
+    def here(cls) -> Self:
+        """The description in the folder where Snakemake is started; no file, and all is left to the cluster.
+
+        Raises:
+            SystemExit: the file has a wrong key or value; Snakemake would wrap another error in its list of options.
+        """
+        try:
+            return load(cls, FILE) if FILE.exists() else cls()
+        except ConfigError as error:
+            sys.exit(f"snakemake: {error}")
+
+    @property
+    def every_job(self) -> dict[str, str]:
+        """The resources of every job, as Snakemake's SLURM plugin calls them."""
+        asked = {"account": self.account, "partition": self.partition}
+        return _quoted({f"slurm_{key}": value for key, value in asked.items()}) | _quoted(
+            {"qos": self.qos, "constraint": self.constraint}
+        )
+
+    @property
+    def gpu_job(self) -> dict[str, Any]:
+        """The same, of those jobs that compute on a GPU where there is one."""
+        if self.gpu is None:
+            return {"gpu": 0}
+        asked = {"gres": self.gpu.gres, "slurm_partition": self.gpu.partition, "constraint": self.gpu.constraint}
+        return {"gpu": 0} | _quoted(asked)  # the rules' own gpu: 1 would be asked for besides gres
+
+
+def _quoted(asked: dict[str, str | None]) -> dict[str, str]:
+    """What is given, in quotes: Snakemake would evaluate it otherwise."""
+    return {key: repr(value) for key, value in asked.items() if value is not None}

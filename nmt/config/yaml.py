@@ -1,0 +1,239 @@
+"""Strict reading of YAML: what is wrong is named by file, line, key, what is allowed and the nearest word."""
+
+import difflib
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, TypeVar, cast, get_args, get_origin
+
+import yaml
+from pydantic import BaseModel, Tag, ValidationError
+from pydantic.fields import FieldInfo
+
+from nmt.system.errors import ConfigError
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+class MisplacedError(ValueError):
+    """A value that others do not fit, at a place below the model that found so."""
+
+    def __init__(self, message: str, place: tuple[str | int, ...]) -> None:
+        super().__init__(message)
+        self.place = place
+
+
+@contextmanager
+def at_place(*place: str | int) -> Iterator[None]:
+    """Have a ValueError tell the line of what it is about, by its keys and numbers below the model that raises it."""
+    try:
+        yield
+    except ValueError as error:
+        raise MisplacedError(str(error), place) from None
+
+
+def parse(model: type[Model], text: str, where: str) -> Model:
+    """Validate YAML (so JSON too) against a model.
+
+    Args:
+        model: what the text must be.
+        text: YAML.
+        where: the file's name, for messages.
+
+    Raises:
+        ConfigError: names file, line, key path, the value got, what is allowed, and the nearest allowed word.
+    """
+    return validate(model, load_yaml(text, where), text, where)
+
+
+def validate(model: type[Model], value: Any, text: str, where: str) -> Model:
+    """Validate a value read from YAML ``text`` (kept for line numbers); raises ConfigError as `parse` does."""
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        problems = [_explain(model, problem, text, where) for problem in error.errors()]
+        raise ConfigError("\n".join(problems)) from None
+
+
+def load(model: type[Model], path: Path) -> Model:
+    """Validate a YAML file against a model; raises ConfigError as `parse` does."""
+    return parse(model, read_config(path), str(path))
+
+
+def read_config(path: Path) -> str:
+    """Read a YAML file, or raise a ConfigError that names the nearest file beside it."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise ConfigError(f"{path}, line {line}: expected UTF-8, got other bytes; save it as UTF-8") from None
+    except FileNotFoundError:
+        here = sorted(p.stem for p in path.parent.glob("*.yaml")) if path.parent.is_dir() else []
+        near = nearest(path.stem, here)
+        raise ConfigError(f"{path}: no such file; here are: {', '.join(here) or 'none'}{near}") from None
+    except OSError as error:
+        raise ConfigError(f"{path}: expected a file of settings, got: {error.strerror}; name another") from None
+
+
+def load_yaml(text: str, where: str) -> Any:
+    """Parse YAML safely, or raise a ConfigError that names file and line."""
+    try:
+        return yaml.load(text, Loader=_UniqueKeys)
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else "?"
+        raise ConfigError(f"{where}, line {line}: expected YAML, got {error.problem}") from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # a control character, a date that is none
+        raise ConfigError(f"{where}: expected YAML, got {' '.join(str(error).split())}") from None
+
+
+class _UniqueKeys(yaml.SafeLoader):
+    """A safe loader that refuses a key given twice, where YAML would keep the last in silence."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen = set()
+        for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise yaml.constructor.ConstructorError(None, None, "a key that is no single word", key.start_mark)
+            if key.tag == "tag:yaml.org,2002:bool":  # no, Norwegian
+                raise yaml.constructor.ConstructorError(
+                    None, None, f'{key.value}, which YAML takes for true or false; write "{key.value}"', key.start_mark
+                )
+            if key.value in seen and key.value != "<<":
+                raise yaml.constructor.ConstructorError(None, None, f"key '{key.value}' twice", key.start_mark)
+            seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+def _explain(model: type[BaseModel], problem: Any, text: str, where: str) -> str:
+    """One pydantic problem as one line: file, line, key path, expected, got, nearest."""
+    tagged = [part for part in problem["loc"] if part != "[key]"]
+    path = [part for part in tagged if not _is_tag(part)]
+    if problem["type"] == "value_error":
+        path += getattr(problem["ctx"]["error"], "place", ())
+    line = _line_of(path, text)
+    place = f"{where}, line {line}: {'.'.join(map(str, path))}" if path else where
+    if problem["type"] == "extra_forbidden":
+        allowed = list(_fields_at(model, tagged[:-1]))
+        near = nearest(str(path[-1]), allowed)
+        return f"{place}: unknown key{near}; allowed here: {', '.join(allowed)}"
+    if problem["type"] == "missing":
+        return f"{place}: required key is missing; add it"
+    got = f"got {_shown(problem['input'])}"
+    if problem["type"] == "literal_error":
+        allowed = problem["ctx"]["expected"].replace("'", "")
+        near = nearest(str(problem["input"]), allowed.replace(" or ", ", ").split(", "))
+        return f"{place}: expected {allowed}, {got}{near}"
+    if problem["type"] == "union_tag_invalid":
+        allowed = [tag.strip("<>' ") for tag in problem["ctx"]["expected_tags"].split(",")]
+        got = problem["ctx"]["tag"].strip("<>")
+        expected = " or ".join(", ".join(allowed).rsplit(", ", 1))
+        return f"{place}: kind: expected {expected}, got '{got}'{nearest(got, allowed)}"
+    if problem["type"] == "string_pattern_mismatch":
+        described = _description_at(model, tagged)
+        return f"{place}: expected {described or problem['ctx']['pattern']}, {got}"
+    if problem["type"] == "string_type" and (described := _description_at(model, tagged)):
+        return f"{place}: expected {described}, {got}"
+    if problem["type"] in ("model_type", "model_attributes_type", "dict_type"):
+        return f"{place}: expected keys and their values, {got}"
+    if problem["type"] == "value_error":
+        return f"{place}: {problem['ctx']['error']}"
+    return f"{place}: {problem['msg'][0].lower()}{problem['msg'][1:]}, {got}"
+
+
+def _shown(value: Any) -> str:
+    """A value as it was written, or the beginning of it."""
+    try:
+        return json.dumps(value, default=str, ensure_ascii=False)[:200]
+    except ValueError:  # it holds itself
+        return repr(value)[:200]
+
+
+def nearest(word: str, allowed: list[str]) -> str:
+    """``; did you mean 'WORD'?`` of the allowed word that is most like this one, or nothing."""
+    close = difflib.get_close_matches(word, allowed, 1, 0.5)
+    return f"; did you mean '{close[0]}'?" if close else ""
+
+
+def _is_tag(part: Any) -> bool:
+    """Whether a part of a problem's place is no key but says which of several models it is about: ``<recurrent>``."""
+    return isinstance(part, str) and part.startswith("<")
+
+
+def _fields_at(model: Any, path: list[Any]) -> dict[str, Any]:
+    """The fields of the model found by walking ``path`` from ``model``."""
+    for part in path:
+        if _is_tag(part):
+            model = next(kind for kind in get_args(model) if Tag(part) in get_args(kind))
+        elif isinstance(model, type) and issubclass(model, BaseModel):
+            field = model.model_fields.get(part)
+            model = field.annotation if field else None
+        else:  # a container: its elements' type is the last argument
+            model = get_args(model)[-1] if get_args(model) else None
+        model = _unwrap(model)
+    return dict(model.model_fields) if isinstance(model, type) and issubclass(model, BaseModel) else {}
+
+
+def _unwrap(kind: Any) -> Any:
+    """The first type of an optional or annotated one; a choice between models stays one."""
+    while get_args(kind) and getattr(kind, "__origin__", None) not in (dict, list, tuple):
+        if len([part for part in get_args(kind) if get_origin(part) is Annotated]) > 1:
+            return kind
+        kind = get_args(kind)[0]
+    return kind
+
+
+def _description_at(model: type[BaseModel], path: list[Any]) -> str | None:
+    parts = [part for part in path if isinstance(part, str)]
+    field = _fields_at(model, path[:-1]).get(parts[-1]) if parts else None
+    if field is None:
+        return _key_description_at(model, path) or "letters, digits, _ . -"
+    if described := [info.description for info in _inside(field.annotation) if info.description]:
+        return described[0]
+    example = {"batch": "a number and sentences or tokens, e.g. 64 sentences"}
+    return example.get(parts[-1]) or cast("str | None", field.description)
+
+
+def _key_description_at(model: type[BaseModel], path: list[Any]) -> str | None:
+    """What the keys of the mapping at a path's end say of themselves."""
+    field = _fields_at(model, path[:-2]).get(path[-2]) if len(path) > 1 else None
+    keys = get_args(field.annotation)[0] if field and get_origin(field.annotation) is dict else None
+    return next((info.description for info in getattr(keys, "__metadata__", ()) if isinstance(info, FieldInfo)), None)
+
+
+def _inside(kind: Any) -> Iterator[FieldInfo]:
+    """What the types within a type, those of a list or of an optional value, say of themselves."""
+    for part in get_args(kind):
+        yield from (info for info in getattr(part, "__metadata__", ()) if isinstance(info, FieldInfo))
+        yield from _inside(part)
+
+
+def _line_of(path: list[Any], text: str) -> int:
+    """Line (from 1) of the deepest part of a key path that the YAML has; looks below ``defaults`` too."""
+    try:
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.YAMLError:
+        return 1
+    depth, line = _descend(root, path)
+    if len(path) > 2 and path[0] == "systems" and depth < len(path):
+        deeper, other = _descend(root, ["defaults", *path[2:]])
+        if deeper + 1 > depth:
+            return other
+    return line
+
+
+def _descend(node: Any, path: list[Any]) -> tuple[int, int]:
+    """How many parts of the path were found, and the line of the last one."""
+    line = 1 if node is None else node.start_mark.line + 1
+    for depth, part in enumerate(path):
+        if isinstance(node, yaml.MappingNode):
+            found = [(key, value) for key, value in node.value if key.value == str(part)]
+            if not found:
+                return depth, line
+            line, node = found[0][0].start_mark.line + 1, found[0][1]
+        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
+            node = node.value[part]
+            line = node.start_mark.line + 1
+        else:
+            return depth, line
+    return len(path), line

@@ -1,0 +1,1 @@
+"""What training reads: encoded text, batches and image features."""

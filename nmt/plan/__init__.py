@@ -1,0 +1,1 @@
+"""What the workflow builds: checked settings and the paths of all files."""

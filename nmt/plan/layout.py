@@ -1,0 +1,104 @@
+"""Where everything lives: paths follow what determines the content, so equal work is done once."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from nmt.config import Backbone, Decoding, Row, System
+from nmt.corpora.catalogue import TRAIN_SAMPLE
+
+SAMPLE = 1000
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Paths below one results folder; ``limit`` (a quick trial) has corpora of its own."""
+
+    results: Path
+    limit: int | None = None
+
+    def corpus(self, name: str) -> str:
+        """A corpus's name in paths."""
+        return name if self.limit is None else f"{name}-first{self.limit}"
+
+    def raw(self, system: System) -> Path:
+        """Raw text, one ``{split}.{language}`` each, and ``corpus.json``."""
+        added = "".join(f"-{one.added.slug(one.way)}" for one in reversed(system.mixtures) if one.added)
+        return self.results / "corpora" / f"{self.corpus(system.corpus)}{added}" / system.languages / "raw"
+
+    def translations(self, system: System) -> Path:
+        """What a model wrote for a system's training text, ``translations.txt``; of two what is added last."""
+        assert system.added
+        return self.results / f"{system.way}-translated" / self.corpus(system.added.translated.slug(system.languages))
+
+    def clean(self, system: System) -> Path:
+        """Cleaned text, one ``{split}.{language}`` each, and ``report.json``."""
+        return self.raw(system).parent / system.cleaning.slug("clean")
+
+    def sample(self, system: System) -> Path:
+        """A sample of the training text, ``raw/`` and ``clean/``: of ``train_bleu`` pairs, or 1,000 if that is off."""
+        clean = self.clean(system)
+        return clean.with_name(f"{clean.name}-sample{system.training.train_bleu or SAMPLE}")
+
+    def texts(self, system: System, test: str) -> tuple[Path, Path]:
+        """Folders of the raw and the cleaned text of a test set."""
+        if test == TRAIN_SAMPLE:
+            return self.sample(system) / "raw", self.sample(system) / "clean"
+        return self.raw(system), self.clean(system)
+
+    def subwords(self, system: System) -> Path:
+        """Subword models ``source.model`` and ``target.model``."""
+        slug = system.subwords.slug(f"{system.subwords.kind}{system.subwords.size}")
+        return self.results / "subwords" / self.clean(system).relative_to(self.results / "corpora") / slug
+
+    def encoded(self, system: System) -> Path:
+        """Encoded training and validation text, all that training needs."""
+        return self.results / "encoded" / self.subwords(system).relative_to(self.results / "subwords")
+
+    def pictures(self, corpus: str) -> Path:
+        """Pictures drawn for a built-in corpus, with a list of names a split, ``{split}.txt``."""
+        return self.results / "images" / self.corpus(corpus)
+
+    def features(self, corpus: str, backbone: Backbone) -> Path:
+        """Image features of a corpus, ``{split}.npy`` each."""
+        return self.results / "features" / self.corpus(corpus) / backbone
+
+    def run(self, table: str, system: str, seed: int | str) -> Path:
+        """One system trained with one seed: ``training.json``, ``state/`` and what is made of them.
+
+        Of several, ``1-2-3``, only what their models make together.
+        """
+        return self.runs(table) / system / f"seed{seed}"
+
+    def runs(self, table: str) -> Path:
+        """All systems of a table."""
+        return self.results / "runs" / table
+
+    def model(self, table: str, row: Row, seed: int | str) -> Path:
+        """Model directory of a row: its system at its checkpoint selection."""
+        assert row.system is not None
+        return self.run(table, row.system, seed) / row.at.replace(" ", "-") / "model"
+
+    def scores(self, table: str, row: Row, test: str, seed: int | str) -> Path:
+        """Hypotheses, references and scores of a row on a test set."""
+        return self.model(table, row, seed).parent / test / decoding_slug(row.decoding)
+
+    def table(self, table: str) -> Path:
+        """The rebuilt table: ``{table}.md``, ``.csv``, ``.html`` and ``.json`` in this folder."""
+        return self.results / "tables" / table
+
+    def record(self, table: str, path: Path) -> Path:
+        """What is kept of a file of a table's runs."""
+        return self.records(table) / path.relative_to(self.runs(table))
+
+    def records(self, table: str) -> Path:
+        """What of a table's runs is small enough to keep: logs, translations and scores, where ``runs`` has them."""
+        return self.results / "records" / table
+
+    def figures(self, table: str) -> Path:
+        """Figures of a table."""
+        return self.results / "figures" / table
+
+
+def decoding_slug(decoding: Decoding) -> str:
+    """Readable and unique: ``greedy-…`` or ``beam5-…``."""
+    return decoding.slug("greedy" if decoding.beam == 1 else f"beam{decoding.beam}")

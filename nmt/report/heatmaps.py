@@ -1,0 +1,165 @@
+"""Attention weights as heat maps: rows are what looks, columns are what is looked at."""
+
+import html
+import math
+import textwrap
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import Path
+
+import numpy as np
+from matplotlib import pyplot
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
+from numpy.typing import NDArray
+
+from nmt.report import fonts
+from nmt.report.plots import STYLE, save
+from nmt.text.subwords import START
+
+CELL, LINE = 0.2, 0.2  # inches: of a cell, of a line of title
+GAP, MARGIN, PAD = 0.15, 0.12, 0.07  # inches: between panels, around all, between labels and cells
+LABEL, TITLE = 9, 11  # sizes of the letters, in points
+BAR = (0.14, 2.0, 0.7)  # inches: width and most height of the colour bar, room for it
+CONTINUES = "·"  # before a piece that goes on with a word
+SPECIAL = {"<s>": "⟨s⟩", "</s>": "⟨/s⟩", "<unk>": "⟨unk⟩", "<pad>": "⟨pad⟩", START: "␣"}
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One heat map."""
+
+    title: str
+    weights: NDArray[np.floating]  # (rows, columns), 0 to 1
+    rows: Sequence[str]  # labels, y axis: the translation
+    columns: Sequence[str]  # labels, x axis: the source
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a panel is drawn, in inches from the left and the top of the grid, and which labels it needs."""
+
+    left: float
+    top: float
+    rows: bool
+    columns: bool
+
+
+def draw(panels: Sequence[Panel], title: str, out: Path, across: int | None = None) -> None:
+    """Draw heat maps in a grid, with one colour scale from 0 to 1, as ``{out}.png`` and ``{out}.svg``.
+
+    Labels are pieces or words (see `readable`), of any script that an installed font has; those that the panel to the
+    left (rows) or above (columns) shows already are not repeated. Cells keep their size, the figure grows.
+
+    Args:
+        panels: row by row.
+        title: of the whole.
+        out: path without an ending.
+        across: panels a row; about as many as rows when not given.
+    """
+    maps = [Panel(p.title, p.weights, readable(p.rows), readable(p.columns)) for p in panels]
+    letters = "".join([title, *(text for p in maps for text in (p.title, *p.rows, *p.columns))])
+    with pyplot.rc_context({**STYLE, "font.family": fonts.families(letters)}), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # said already, once
+        canvas = pyplot.figure()
+        places, width, height = _places(maps, across or math.ceil(math.sqrt(len(maps))), _ruler(canvas))
+        above = _head(canvas, title, max(width + BAR[2], 4.0), height)
+        for panel, place in zip(maps, places, strict=True):
+            cells = len(panel.columns) * CELL, len(panel.rows) * CELL
+            image = _heat_map(_axes(canvas, place.left, above + place.top, *cells), panel, place)
+        top = places[0].top
+        _bar(_axes(canvas, width, above + top, BAR[0], min(BAR[1], height - top - MARGIN)), image)
+        save(canvas, out)
+
+
+def readable(pieces: Sequence[str]) -> list[str]:
+    """Labels of pieces: the mark of a word's start is dropped, and pieces that go on with a word are marked instead.
+
+    BOS and EOS become ⟨s⟩ and ⟨/s⟩; what Moses' tokeniser escaped (``&apos;``) is itself again. Words, where no label
+    has the mark, get none.
+    """
+    subwords = any(piece.startswith(START) for piece in pieces)
+
+    def label(piece: str) -> str:
+        goes_on = subwords and piece not in SPECIAL and not piece.startswith(START)
+        return SPECIAL.get(piece, CONTINUES * goes_on + html.unescape(piece.removeprefix(START)))
+
+    return [label(piece) for piece in pieces]
+
+
+def _ruler(canvas: Figure) -> Callable[[Sequence[str]], float]:
+    """A function that measures the longest of several labels, in inches."""
+
+    def longest(labels: Sequence[str]) -> float:
+        texts = [canvas.text(0, 0, label, fontsize=LABEL, parse_math=False) for label in labels]
+        widths = [text.get_window_extent().width for text in texts]
+        for text in texts:
+            text.remove()
+        return float(max(widths, default=0.0)) / canvas.dpi
+
+    return longest
+
+
+def _places(
+    maps: Sequence[Panel], across: int, longest: Callable[[Sequence[str]], float]
+) -> tuple[list[Place], float, float]:
+    """A place for each panel, and width and height of the grid with a margin around it."""
+    numbers = range(len(maps))
+    rows = [n % across == 0 or maps[n - 1].rows != maps[n].rows for n in numbers]
+    columns = [n < across or maps[n - across].columns != maps[n].columns for n in numbers]
+    before = [longest(p.rows) + PAD if own else 0.0 for p, own in zip(maps, rows, strict=True)]
+    above = [LINE + (longest(p.columns) + PAD if own else 0.0) for p, own in zip(maps, columns, strict=True)]
+    widths = [max(len(p.columns) * CELL, longest([p.title])) for p in maps]
+    heights = [len(p.rows) * CELL for p in maps]
+    lefts, width = _starts([(max(before[n::across]), max(widths[n::across])) for n in numbers[:across]])
+    lines = [slice(n, n + across) for n in numbers[::across]]
+    tops, height = _starts([(max(above[line]), max(heights[line])) for line in lines])
+    places = [Place(lefts[n % across], tops[n // across], rows[n], columns[n]) for n in numbers]
+    return places, width, height
+
+
+def _starts(sizes: Sequence[tuple[float, float]]) -> tuple[list[float], float]:
+    """Where the cells of each line of panels start, and where all ends, from the sizes of its labels and its cells."""
+    ends = list(accumulate((labels + cells + GAP for labels, cells in sizes), initial=MARGIN))
+    return [end + labels for end, (labels, _) in zip(ends, sizes, strict=False)], ends[-1] - GAP + MARGIN
+
+
+def _head(canvas: Figure, title: str, width: float, height: float) -> float:
+    """Give the figure its size and write the title above the grid; returns the inches that takes."""
+    lines = textwrap.wrap(html.unescape(title), int(width * 11))
+    above = MARGIN + LINE * len(lines)
+    canvas.set_size_inches(width, above + height)
+    x, y = MARGIN / width, 1 - MARGIN / (above + height)
+    canvas.text(x, y, "\n".join(lines), va="top", fontsize=TITLE, parse_math=False)
+    return above
+
+
+def _axes(canvas: Figure, left: float, top: float, width: float, height: float) -> Axes:
+    """Axes at a place given in inches from the top left."""
+    wide, high = canvas.get_size_inches()
+    return canvas.add_axes((left / wide, 1 - (top + height) / high, width / wide, height / high))
+
+
+def _heat_map(axes: Axes, panel: Panel, place: Place) -> AxesImage:
+    image = axes.imshow(panel.weights, cmap="Blues", vmin=0, vmax=1, aspect="auto", interpolation="nearest")
+    axes.set_xticks(range(len(panel.columns)), panel.columns if place.columns else [], rotation=90, fontsize=LABEL)
+    axes.set_yticks(range(len(panel.rows)), panel.rows if place.rows else [], fontsize=LABEL)
+    axes.xaxis.tick_top()
+    axes.set_xticks([x - 0.5 for x in range(1, len(panel.columns))], minor=True)
+    axes.set_yticks([y - 0.5 for y in range(1, len(panel.rows))], minor=True)
+    axes.tick_params(which="both", length=0)
+    axes.grid(visible=False)
+    axes.grid(which="minor", color="#f0f0f0", linewidth=0.5)  # leads the eye along long rows
+    axes.spines[:].set(visible=True, color="#bbbbbb", linewidth=0.6)
+    axes.set_title(panel.title, fontsize=LABEL, pad=6, parse_math=False)
+    for label in (*axes.get_xticklabels(), *axes.get_yticklabels()):
+        label.set_parse_math(False)
+    return image
+
+
+def _bar(axes: Axes, image: AxesImage) -> None:
+    axes.tick_params(labelsize=LABEL)
+    axes.figure.colorbar(image, cax=axes, ticks=[0, 0.5, 1]).set_label("weight", fontsize=LABEL)

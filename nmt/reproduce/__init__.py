@@ -1,0 +1,1 @@
+"""Build tables without Snakemake, from trainings or from committed records."""

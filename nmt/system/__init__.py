@@ -1,0 +1,1 @@
+"""Files, processes, devices and errors: what every stage needs of the machine."""

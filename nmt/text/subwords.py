@@ -1,0 +1,197 @@
+"""Subword and word vocabularies by sentencepiece: learn, load, encode, decode."""
+
+import hashlib
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import sentencepiece
+
+from nmt.config import SpecialIds, Subwords
+from nmt.system.errors import ConfigError, DataError
+from nmt.system.files import atomic_directory, count_lines, read_lines, sha256, write_json
+from nmt.text.bytes import SYMBOLS, are_symbols, readable, recover, to_bytes, to_symbols
+
+SIDES = ("source", "target")
+START = "▁"  # sentencepiece's mark of the start of a word
+SAMPLE = 2_000_000
+"""Lines of each side that a vocabulary is learned from; of a longer text, so many spread evenly over it."""
+
+
+def load_vocabularies(folder: Path, hashes: Mapping[str, str]) -> list["Vocabulary"]:
+    """Both sides' vocabularies of a folder.
+
+    Args:
+        folder: with ``source.model`` and ``target.model``.
+        hashes: by side, of those that were learned (`Vocabulary.sha256`); none where nobody wrote them down.
+
+    Raises:
+        DataError: a model file is missing, damaged or another one.
+    """
+    found = [Vocabulary(folder / f"{side}.model") for side in SIDES]
+    for side, vocabulary in zip(SIDES, found, strict=True):
+        if side in hashes and (got := vocabulary.sha256()) != hashes[side]:
+            raise DataError(
+                f"{folder / f'{side}.model'}: expected the pieces that were learned, sha256 {hashes[side][:12]}…, got "
+                f"{len(vocabulary):,} others, {got[:12]}…; the file is damaged or of another folder, make it again"
+            )
+    return found
+
+
+class Vocabulary:
+    """A learned sentencepiece model: text to ids and back. Its kind is told from its pieces.
+
+    Raises:
+        DataError: the model file is missing or damaged.
+    """
+
+    def __init__(self, path: Path) -> None:
+        try:
+            self._pieces = sentencepiece.SentencePieceProcessor(model_file=str(path))
+        except (OSError, RuntimeError) as error:
+            raise DataError(f"{path}: expected a sentencepiece model, got: {error}; learn it again") from None
+        pieces = self._pieces
+        self.ids = SpecialIds(pad=pieces.pad_id(), unk=pieces.unk_id(), bos=pieces.bos_id(), eos=pieces.eos_id())
+        special = set(self.ids.model_dump().values())
+        learned = [pieces.id_to_piece(i) for i in range(len(self)) if i not in special]
+        self.whole_words = all(piece.startswith(START) for piece in learned)
+        self.bytewise = are_symbols(piece.replace(START, " ") for piece in learned)
+
+    def __len__(self) -> int:
+        return int(self._pieces.vocab_size())
+
+    def sha256(self) -> str:
+        """Of its pieces and their scores, as the ``.vocab`` beside a model has them: its hash in ``subwords.json``."""
+        rows = (f"{self._pieces.id_to_piece(i)}\t{self._pieces.get_score(i):g}\n" for i in range(len(self)))
+        return hashlib.sha256("".join(rows).encode()).hexdigest()
+
+    def encode(self, lines: Sequence[str], dropout: float = 0.0, seed: int = 0) -> list[list[int]]:
+        """Ids of each line, without BOS and EOS.
+
+        Args:
+            lines: the text.
+            dropout: the probability that a merge of BPE is left out (Provilkov, Emelianenko and Voita 2020).
+            seed: what decides which are; below 2^32.
+        """
+        if self.whole_words:  # sentencepiece would merge neighbouring unknown words into one
+            return [[self._pieces.piece_to_id(START + word) for word in line.split()] for line in lines]
+        texts = [to_symbols(line) for line in lines] if self.bytewise else list(lines)
+        if not dropout:
+            return list(self._pieces.encode(texts))
+        sentencepiece.set_random_generator_seed(seed)
+        # Several threads would draw in an order of their own.
+        cut = self._pieces.encode(texts, enable_sampling=True, nbest_size=-1, alpha=dropout, num_threads=1)
+        return list(cut)
+
+    def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
+        """Text of each sequence of ids; pad, BOS and EOS give nothing, unk gives ``<unk>``."""
+        if self.whole_words:
+            silent = {self.ids.pad, self.ids.bos, self.ids.eos}
+            return [" ".join(self.pieces([i for i in row if i not in silent])).replace(START, "") for row in ids]
+        texts = self._pieces.decode([list(row) for row in ids])
+        return [recover(to_bytes(text)) if self.bytewise else text.strip() for text in texts]
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        r"""The pieces as learned, ``▁`` marking the start of a word; bytes in part of a character as ``\xe0``."""
+        pieces = [self._pieces.id_to_piece(int(i)) for i in ids]
+        return (
+            [readable(piece.replace(START, " ")).replace(" ", START) for piece in pieces] if self.bytewise else pieces
+        )
+
+
+def learn(clean: Path, out: Path, languages: str, config: Subwords, threads: int = 1) -> None:
+    """Learn the vocabularies of both sides from the training text in ``clean``; writes a whole directory.
+
+    Raises:
+        ConfigError: the vocabulary is larger than the text allows.
+        DataError: a text is missing or empty, or a disk is full.
+    """
+    texts = [clean / f"train.{language}" for language in languages.split("-")]
+    for text in texts:
+        if not any(line.strip() for line in read_lines(text)):
+            raise DataError(f"{text}: expected training text, got an empty file; clean the corpus again")
+    with atomic_directory(out, "subwords.json") as folder:
+        if config.joint:
+            _learn(texts, folder / "source", config, threads)
+            for suffix in ("model", "vocab"):
+                shutil.copyfile(folder / f"source.{suffix}", folder / f"target.{suffix}")
+        else:
+            for text, side in zip(texts, SIDES, strict=True):
+                _learn([text], folder / side, config, threads)
+        for side in SIDES:
+            Vocabulary(folder / f"{side}.model")  # raises if a full disk cut it short
+        # The model file's own hash changes with paths and threads; the vocabulary's does not.
+        hashes = {side: sha256(folder / f"{side}.vocab") for side in SIDES}
+        # Trainings know their subwords by this: without dropout it stays as it was before there was any.
+        later = set() if config.dropout else {"dropout", "segmentations"}
+        learned = {"subwords": config.model_dump(exclude=later), "vocab_sha256": hashes}
+        write_json(folder / "subwords.json", learned | {"languages": languages})
+
+
+def _learn(texts: list[Path], prefix: Path, config: Subwords, threads: int) -> None:
+    """Learn one vocabulary; says what is wrong with the size, or with the disk."""
+    try:
+        with TemporaryDirectory(dir=prefix.parent) as scratch:
+            _train(texts, prefix, config, threads, Path(scratch))
+    except OSError as error:
+        raise DataError(f"{prefix}.model: cannot be written: {error}; make room, then run again") from None
+    except RuntimeError as error:
+        where = " and ".join(map(str, texts))
+        raise ConfigError(
+            f"subwords.size: {config.size} pieces cannot be learned from {where}: {_reason(error)}; "
+            f"choose a {'larger size' if 'required_chars' in str(error) else 'smaller size, or give more text'}"
+        ) from None
+
+
+def _train(texts: list[Path], prefix: Path, config: Subwords, threads: int, scratch: Path) -> None:
+    """Run sentencepiece's trainer, without any normalisation: cleaning is a stage of its own."""
+    size, options = config.size, dict[str, Any]()
+    texts = [_sampled(text, scratch / f"sample-{text.name}") for text in texts]
+    if config.kind == "words":
+        words = {word for text in texts for line in read_lines(text) for word in line.split()}
+        size = min(size, len(words) + len(SpecialIds.model_fields))
+    if config.kind == "bbpe":
+        texts = [_write_symbols(text, scratch / text.name) for text in texts]
+        every_byte = SYMBOLS.replace(" ", "")  # the mark of a word's start, which is the space, is always there
+        options = {"required_chars": every_byte, "remove_extra_whitespaces": False}
+    sentencepiece.SentencePieceTrainer.train(
+        input=list(map(str, texts)),
+        model_prefix=str(prefix),
+        model_type="word" if config.kind == "words" else "bpe",
+        vocab_size=size,
+        character_coverage=1.0,
+        normalization_rule_name="identity",
+        max_sentence_length=2**20,
+        input_sentence_size=0,
+        num_threads=threads,
+        pad_id=config.ids.pad,
+        unk_id=config.ids.unk,
+        bos_id=config.ids.bos,
+        eos_id=config.ids.eos,
+        unk_surface="<unk>",
+        minloglevel=2,
+        **options,
+    )
+
+
+def _sampled(text: Path, out: Path) -> Path:
+    """The text itself, or a sample where it is long: sentencepiece holds in memory what it learns from."""
+    if (lines := count_lines(text)) <= SAMPLE:
+        return text
+    with text.open("rb") as stream, out.open("wb") as sample:
+        sample.writelines(line for n, line in enumerate(stream) if (n + 1) * SAMPLE // lines > n * SAMPLE // lines)
+    return out
+
+
+def _write_symbols(text: Path, out: Path) -> Path:
+    """Write a text as the symbols of its bytes; gives the file."""
+    with out.open("w", encoding="utf-8", newline="\n") as stream:
+        stream.writelines(f"{to_symbols(line)}\n" for line in read_lines(text))
+    return out
+
+
+def _reason(error: Exception) -> str:
+    """Sentencepiece's own words, without its source lines."""
+    return str(error).rpartition("] ")[2].strip() or str(error).strip()

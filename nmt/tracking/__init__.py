@@ -1,0 +1,1 @@
+"""MLflow. Only this package imports it, apart from the pyfunc export."""

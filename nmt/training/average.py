@@ -1,0 +1,173 @@
+"""Checkpoint selection and averaging: from a training's state to a whole model directory."""
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from pydantic import TypeAdapter
+from torch import Tensor
+
+from nmt.config import Model
+from nmt.system import machine
+from nmt.system.errors import ConfigError, DataError
+from nmt.system.files import atomic_directory, read_json, sha256, write_json
+from nmt.text.subwords import SIDES
+from nmt.training.checkpoint import WEIGHTS, Checkpoints, best_of, load_verified, whole_weights, write_tensors
+
+WHERE_IN_STATE = Path("state") / "checkpoints"
+CONFIG = "config.json"
+
+
+def average(run: Path, encoded: Path, at: str, out: Path) -> None:
+    """Make a model directory of a training's checkpoint, or of the mean of several.
+
+    Args:
+        run: a finished training (``training.json`` and ``state/``).
+        encoded: the corpus it was trained on, for the subword models.
+        at: ``last``, ``best``, ``epoch 16``, ``update 4000``, ``average 10``, ``average best 5``.
+        out: the model directory.
+
+    Raises:
+        ConfigError: no such checkpoint was kept; lists those there are.
+        DataError: a checkpoint is damaged.
+    """
+    training = read_json(run / "training.json")
+    chosen = select(run, at, training["config"]["training"]["monitor"])
+    weights = mean([load_verified(checkpoint, WEIGHTS) for checkpoint in chosen])
+    meta = read_json(encoded / "meta.json")
+    if (training["data"], training["subwords"]) != (meta["splits"], meta["subwords"]):
+        raise DataError(f"{run}: was not trained on {encoded} as it is now; give the --encoded it was trained on")
+    with atomic_directory(out, "provenance.json") as folder:
+        write_tensors(weights, folder / WEIGHTS)
+        for side in SIDES:
+            shutil.copyfile(encoded / f"{side}.model", folder / f"{side}.model")
+        write_json(folder / CONFIG, {"model": training["config"]["model"], "vocabulary": meta["vocabulary"]})
+        write_json(folder / "cleaning.json", {"cleaning": meta["cleaning"], "languages": meta["languages"]})
+        made = _provenance(training, meta, at, chosen, run) | {"weights_sha256": sha256(folder / WEIGHTS)}
+        write_json(folder / "provenance.json", made)
+
+
+def ensemble(models: Sequence[Path], out: Path) -> None:
+    """Make one model directory of several, which translate together (`nmt.models.search.Ensemble`).
+
+    Args:
+        models: directories that `average` wrote, of one configuration and one vocabulary.
+        out: the model directory. Parameters have the number of their model, from 0, before their name.
+
+    Raises:
+        ConfigError: they are fewer than two, do not fit one another, or ``out`` is a model.
+        DataError: one is damaged.
+    """
+    if len(models) < 2:
+        raise ConfigError(f"expected two models or more for an ensemble, got {len(models)}; name more")
+    if len({model.resolve() for model in models}) < len(models):
+        raise ConfigError("expected different models for an ensemble, got one twice; name each once")
+    for model in models:
+        if differs := _differences(model, models[0]):
+            raise ConfigError(
+                f"{model}: expected the same {', '.join(differs)} as in {models[0]}, got another; an ensemble is of "
+                "models that differ in their weights alone"
+            )
+    if (out / CONFIG).is_file() and "members" not in read_json(out / CONFIG):
+        raise ConfigError(f"{out}: expected a folder for the ensemble, got one that holds a model; name another")
+    with atomic_directory(out, "provenance.json") as folder:
+        for name in ("cleaning.json", *(f"{side}.model" for side in SIDES)):
+            shutil.copyfile(models[0] / name, folder / name)
+        write_json(folder / CONFIG, read_json(models[0] / CONFIG) | {"members": len(models)})
+        weights = {f"{n}.{name}": w for n, model in enumerate(models) for name, w in whole_weights(model).items()}
+        write_tensors(weights, folder / WEIGHTS)
+        made = [read_json(model / "provenance.json") for model in models]
+        write_json(folder / "provenance.json", _together(made) | {"weights_sha256": sha256(folder / WEIGHTS)})
+
+
+def _differences(model: Path, first: Path) -> list[str]:
+    """What two models must have in common to translate together, and have not; raises ConfigError for an ensemble."""
+    if "members" in read_json(model / CONFIG):
+        raise ConfigError(f"{model}: expected a model, got an ensemble; name its models instead")
+    kinds = [TypeAdapter[Any](Model).validate_python(read_json(one / CONFIG)["model"]) for one in (model, first)]
+    cleaned, made = ([read_json(one / name) for one in (model, first)] for name in ("cleaning.json", "provenance.json"))
+    same = {
+        "model configuration": kinds[0] == kinds[1], "cleaning": cleaned[0] == cleaned[1],
+        "subwords": made[0]["subwords"] == made[1]["subwords"],
+    }  # fmt: skip
+    return [what for what, equal in same.items() if not equal]
+
+
+def _together(made: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The provenance of an ensemble, of its members'."""
+    return made[0] | {
+        "seed": "-".join(str(one["seed"]) for one in made), "averaged_by": machine.code_version(),
+        "checkpoints": [f"seed {one['seed']}: {name}" for one in made for name in one["checkpoints"]],
+        **{key: sum(one[key] for one in made) for key in ("training_seconds", "parameters")},
+        **{key: max(one[key] for one in made) for key in ("update", "epoch")}, "valid_loss": None, "valid_bleu": None,
+        "members": [one["weights_sha256"] for one in made],
+        "starts": [start for one in made for start in one.get("starts") or [_only_start(one)]],
+    }  # fmt: skip
+
+
+def _only_start(made: dict[str, Any]) -> dict[str, Any]:
+    """The machine and code of a training from before each start was written down."""
+    return {"update": 0, **{key: made[key] for key in ("hardware", "code_version")}}
+
+
+def select(run: Path, at: str, monitor: str) -> list[Path]:
+    """The checkpoints that a selection names, oldest first; raises ConfigError as `average` does."""
+    checkpoints = Checkpoints(run / WHERE_IN_STATE)
+    progress = {path: checkpoints.progress(path) for path in checkpoints.all()}
+    if not progress:
+        raise ConfigError(
+            f"at: {at}: expected checkpoints in {checkpoints.folder}, got none; where nmt restore put the run back, it "
+            f"has no weights: delete {run} and train it"
+        )
+    regular = [path for path, p in progress.items() if p.regular or path == max(progress)]  # the end counts too
+    kind, _, rest = at.rpartition(" ")
+    if at == "best" or kind == "average best":
+        chosen = best_of(progress, monitor)[: 1 if at == "best" else int(rest)]
+    elif at == "last" or kind == "average":
+        chosen = regular[-1:] if at == "last" else regular[-int(rest) :]
+    else:
+        number = int(rest)
+        chosen = [
+            p for p in progress if {"epoch": progress[p].epoch_fraction, "update": progress[p].update}[kind] == number
+        ]
+    wanted = int(rest) if kind.startswith("average") else 1
+    if len(chosen) < wanted:
+        there = ", ".join(f"update {p.update} (epoch {p.epoch_fraction:.4g})" for p in progress.values())
+        raise ConfigError(
+            f"at: {at}: expected {wanted} such checkpoint(s) in {checkpoints.folder}, got {len(chosen)}; "
+            f"there are: {there}; choose among them, or change training.checkpoint_every and keep_last (of the best, "
+            "validate_every and keep_best)"
+        )
+    return sorted(chosen)
+
+
+def mean(weights: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
+    """The mean of each parameter, summed in float64."""
+    if len(weights) == 1:
+        return weights[0]
+    return {
+        name: torch.stack([part[name].double() for part in weights]).mean(0).to(first.dtype)
+        for name, first in weights[0].items()
+    }
+
+
+def _provenance(
+    training: dict[str, Any], meta: dict[str, Any], at: str, chosen: Sequence[Path], run: Path
+) -> dict[str, Any]:
+    table, _, system = training["name"].partition("/")
+    last, single = Checkpoints(run / WHERE_IN_STATE).progress(chosen[-1]), len(chosen) == 1
+    starts = training.get("starts") or [_only_start(training)]  # older trainings tell the last alone
+    return {
+        "table": table, "system": system, "seed": training["seed"], "selection": at,
+        "checkpoints": [path.name for path in chosen], "update": last.update, "epoch": last.epoch_fraction,
+        "code_version": training["code_version"], "averaged_by": machine.code_version(),
+        "versions": training["versions"], "hardware": training["hardware"],
+        "starts": [start for start in starts if start["update"] < last.update],
+        "corpus": meta["corpus"], "languages": meta["languages"], "data": meta["splits"], "subwords": meta["subwords"],
+        "training_seconds": round(last.seconds, 1),
+        "valid_loss": last.valid_loss if single else None, "valid_bleu": last.valid_bleu if single else None,
+        "parameters": training["parameters"], "config": training["config"],
+        **{key: training[key] for key in ("images", "word_vectors") if key in training},
+    }  # fmt: skip

@@ -1,0 +1,111 @@
+"""What training watches on the validation set: loss, accuracy, BLEU of greedy translations."""
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import torch
+
+from nmt.config import Decoding
+from nmt.data.batches import Parallel
+from nmt.data.features import OfSplit
+from nmt.models.base import TranslationModel
+from nmt.models.loss import cross_entropy
+from nmt.models.search import search
+from nmt.system.errors import DataError
+from nmt.system.files import read_lines
+from nmt.text.subwords import Vocabulary
+from nmt.training.distributed import ALONE, Processes
+
+BATCH = {"cpu": "8192 tokens", "cuda": "32768 tokens"}
+GREEDY = Decoding(beam=1)
+
+
+class Validation:
+    """The validation set of an encoded corpus, and a sample of its training set, shared out among processes."""
+
+    def __init__(
+        self,
+        encoded: Path,
+        device: torch.device,
+        longest: int,
+        sample: Parallel | None = None,
+        pictures: OfSplit | None = None,
+        processes: Processes = ALONE,
+    ) -> None:
+        self._device, self._processes = device, processes
+        self._pairs = Parallel(encoded, "valid", longest, pictures)
+        self._vocabulary = Vocabulary(encoded / "target.model")
+        lines = list(read_lines(encoded / "valid.references.txt"))
+        if len(lines) != (count := len(self._pairs.source.lengths)):
+            raise DataError(
+                f"{encoded}/valid.references.txt: expected {count} lines, got {len(lines)}; run `nmt encode` again"
+            )
+        self._references = [lines[i] for i in self._pairs.kept]
+        self._train = sample  # of the training set
+
+    @torch.inference_mode()
+    def loss(self, model: TranslationModel) -> tuple[float, float]:
+        """Negative log-likelihood in nats a piece (EOS counted), and the share of pieces ranked first."""
+        model.eval()
+        sums = torch.zeros(3, dtype=torch.float64)
+        for indices in self._processes.share(self._pairs.batches(BATCH[self._device.type])):
+            batch = self._pairs.batch(indices).to(self._device)
+            hidden = model(batch.source, batch.target[:, :-1], batch.images).flatten(0, 1).index_select(0, batch.places)
+            _, nll, correct = cross_entropy(hidden, model.projection.weight, batch.expected)
+            sums += torch.tensor([float(nll), float(correct), batch.pieces])
+        model.train()
+        self._processes.add(sums)
+        nll_sum, correct_sum, pieces = sums.tolist()
+        return nll_sum / pieces, correct_sum / pieces
+
+    def bleu(self, model: TranslationModel) -> float:
+        """BLEU of greedy translations, on tokenised text."""
+        return bleu(self._translate(model, self._pairs), self._references)
+
+    def train_bleu(self, model: TranslationModel) -> float | None:
+        """The same of the sample of training sentences, against their references as the vocabulary spells them."""
+        if self._train is None:
+            return None
+        references = self._vocabulary.decode([self._train.target.pieces(i) for i in self._train.kept])
+        return bleu(self._translate(model, self._train), references)
+
+    def _translate(self, model: TranslationModel, pairs: Parallel) -> list[str]:
+        """Greedy translations in the order of ``pairs.kept``."""
+        model.eval()
+        found: dict[int, list[int]] = {}
+        for indices in self._processes.share(pairs.batches(BATCH[self._device.type])):
+            batch = pairs.batch(indices).to(self._device)
+            best = search(model, batch.source, GREEDY, self._vocabulary.ids, batch.images)
+            found.update((int(i), hypotheses[0].ids) for i, hypotheses in zip(indices, best, strict=True))
+        model.train()
+        found = self._processes.union(found)
+        return self._vocabulary.decode([found[int(i)] for i in pairs.kept])
+
+
+def bleu(hypotheses: Sequence[str], references: Sequence[str]) -> float:
+    """Corpus BLEU (Papineni and others 2002) on whitespace tokens, 0 to 100, exponential smoothing of zero counts.
+
+    What sacrebleu prints with ``--tokenize none`` (a test says so); here because training does without sacrebleu.
+    """
+    matches, totals = [0] * 4, [0] * 4
+    hypothesis_length = reference_length = 0
+    for hypothesis, reference in zip(hypotheses, references, strict=True):
+        ours, theirs = hypothesis.split(), reference.split()
+        hypothesis_length, reference_length = hypothesis_length + len(ours), reference_length + len(theirs)
+        for n in range(1, 5):
+            counts = Counter(_ngrams(ours, n))
+            matches[n - 1] += (counts & Counter(_ngrams(theirs, n))).total()
+            totals[n - 1] += counts.total()
+    if not matches[0] or not all(totals):
+        return 0.0
+    zeros, logs = 0, 0.0
+    for match, total in zip(matches, totals, strict=True):
+        zeros += match == 0
+        logs += math.log(match / total) if match else -math.log(2**zeros * total)
+    return 100 * math.exp(logs / 4 + min(0.0, 1 - reference_length / hypothesis_length))
+
+
+def _ngrams(words: Sequence[str], n: int) -> Iterator[tuple[str, ...]]:
+    return zip(*(words[i:] for i in range(n)), strict=False)

@@ -1,0 +1,131 @@
+"""Word embeddings that start from vectors trained elsewhere, in the text format of GloVe or word2vec."""
+
+import math
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from nmt.system.errors import ConfigError, DataError
+from nmt.system.files import read_lines, sha256
+from nmt.text.subwords import SIDES, START, Vocabulary
+
+Vectors = dict[int, NDArray[np.float32]]
+"""From pieces' ids to vectors (width,)."""
+
+
+@dataclass(frozen=True)
+class Start:
+    """Where the embeddings of a training start from: the vectors of each side that has a file, and how many."""
+
+    vectors: Mapping[str, Vectors]
+    found: Mapping[str, dict[str, Any]]  # side to the file's sha256 and counts of pieces
+
+    def fill(self, model: nn.Module) -> None:
+        """Put the vectors into the model's embeddings, scaled to the mean square that embeddings begin with, 1 / width.
+
+        Pieces without a vector keep their random start, the padding its zeros.
+        """
+        for side, vectors in self.vectors.items():
+            weight = model.get_submodule(f"{side}_embedding.pieces").weight
+            assert isinstance(weight, torch.Tensor)
+            rows = torch.tensor(list(vectors), device=weight.device)
+            values = torch.from_numpy(np.stack(list(vectors.values()))).to(weight.device)
+            with torch.no_grad():
+                weight[rows] = values / values.square().mean().sqrt() / math.sqrt(weight.shape[1])
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """What of the vectors decides a training; nothing where there are none."""
+        return {"word_vectors": dict(self.found)} if self.found else {}
+
+
+NOWHERE = Start({}, {})
+
+
+def load(encoded: Path, files: Mapping[str, Path], width: int) -> Start:
+    """Read the vectors of an encoded corpus's words.
+
+    Args:
+        encoded: the corpus, whose vocabularies say which words.
+        files: from ``source`` and ``target`` to files: a word and its numbers a line, as GloVe writes them, or after a
+            line of two counts as word2vec and fastText do.
+        width: of the model's embeddings.
+
+    Raises:
+        DataError: a file is missing, has vectors of another width, a line that is none, or none of the words.
+    """
+    vectors, found = {}, {}
+    for side, path in files.items():
+        vocabulary = Vocabulary(encoded / f"{side}.model")
+        pieces = vocabulary.pieces(range(len(vocabulary)))
+        wanted = {piece.removeprefix(START): i for i, piece in enumerate(pieces) if piece.startswith(START)}
+        vectors[side] = {wanted[word]: vector for word, vector in _read(path, width, wanted)}
+        if not any(vector.any() for vector in vectors[side].values()):
+            raise DataError(
+                f"{path}: expected vectors of the {len(wanted):,} words of the {side} vocabulary, got none but zeros"
+            )
+        counts = {"words": len(wanted), "found": len(vectors[side]), "missing": len(wanted) - len(vectors[side])}
+        found[side] = {"sha256": sha256(path), "pieces": len(vocabulary), **counts}
+        print(
+            f"{path}: has vectors of {counts['found']:,} of the {len(wanted):,} pieces of the {side} vocabulary that "
+            f"may be words; the other {counts['missing']:,} start at random",
+            file=sys.stderr,
+        )
+    return Start(vectors, found)
+
+
+def _read(path: Path, width: int, wanted: Mapping[str, int]) -> Iterator[tuple[str, NDArray[np.float32]]]:
+    """The first vector of each wanted word that the file has."""
+    missing, first, promised, number = set(wanted), 1, 0, 0
+    for number, line in enumerate(read_lines(path), 1):
+        cells = line.rstrip().split(" ")
+        if number == 1 and len(cells) == 2 and all(cell.isdecimal() for cell in cells):
+            _check_width(f"{path}, line 1", int(cells[1]), width)
+            first, promised = 2, int(cells[0])
+            continue
+        if number == first:
+            _check_width(f"{path}, line {number}", len(cells) - 1, width)
+        if len(cells) <= width:
+            raise DataError(f"{path}, line {number}: expected a word and {width} numbers, got {len(cells) - 1}")
+        word = " ".join(cells[:-width])  # a few of GloVe's words hold spaces
+        if word in missing:
+            missing.remove(word)
+            yield word, _numbers(cells[-width:], f"{path}, line {number}")
+    if promised and number - 1 < promised:
+        raise DataError(f"{path}: expected {promised:,} vectors by its first line, got {number - 1:,}; fetch it again")
+
+
+def _check_width(where: str, got: int, width: int) -> None:
+    if got != width:
+        raise DataError(
+            f"{where}: expected vectors of the model's width, {width} numbers, got {got}; take another file, or change "
+            "model.width"
+        )
+
+
+def _numbers(cells: list[str], where: str) -> NDArray[np.float32]:
+    try:
+        vector = np.array(cells, np.float32)
+    except ValueError as error:
+        raise DataError(f"{where}: expected numbers after the word: {error}") from None
+    if not np.isfinite(vector).all():
+        raise DataError(f"{where}: expected numbers after the word, got nan or inf")
+    return vector
+
+
+def sides(given: tuple[str, ...]) -> dict[str, Path]:
+    """Files by side from options ``SIDE=FILE``; raises ConfigError."""
+    found = {}
+    for option in given:
+        side, _, file = option.partition("=")
+        if side not in SIDES or not file:
+            raise ConfigError(f"--word-vectors: expected source=FILE or target=FILE, got '{option}'")
+        found[side] = Path(file)
+    return found

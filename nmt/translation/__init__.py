@@ -1,0 +1,1 @@
+"""A trained model at work: translate text and files, export, augment training text."""

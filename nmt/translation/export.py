@@ -1,0 +1,203 @@
+"""A model directory in the formats of others: CTranslate2's, and MLflow's pyfunc flavour."""
+
+import shutil
+import warnings
+from collections.abc import Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from nmt.models.attention import Attention
+from nmt.models.embedding import PositionalEmbedding
+from nmt.models.multimodal import Multimodal
+from nmt.models.transformer import FeedForward, Transformer
+from nmt.system.errors import ConfigError, DataError
+from nmt.system.files import atomic_directory, write_text
+from nmt.text.subwords import SIDES
+from nmt.translation.translator import Translator
+
+Format = Literal["ctranslate2", "pyfunc"]
+NEEDED = ("mlflow", "numpy", "pydantic", "PyYAML", "sacremoses", "safetensors", "sentencepiece", "torch")
+README = """\
+# {languages} for CTranslate2
+
+Text that is cleaned as `cleaning.json` says (`nmt.text.clean.clean_line`) is translated in this folder by
+
+```python
+import ctranslate2, sentencepiece
+source, target = (sentencepiece.SentencePieceProcessor(model_file=f"{{side}}.model") for side in ("source", "target"))
+found = ctranslate2.Translator(".").translate_batch([{pieces}], beam_size=5)
+print(target.decode(found[0].hypotheses[0]))
+```
+"""
+
+
+def export(model: Path, out: Path, to: Format) -> None:
+    """Write a model directory in another format, as a whole folder.
+
+    Args:
+        model: a model directory.
+        out: the folder to write: new, or empty.
+        to: ``ctranslate2`` or ``pyfunc``.
+
+    Raises:
+        ConfigError: the format cannot hold such a model.
+        DataError: the model is missing or damaged, or ``out`` holds something or lies within the model.
+    """
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise DataError(f"{out}: expected a folder that is new or empty, got one that holds something; name another")
+    if out.resolve().is_relative_to(model.resolve()):
+        raise DataError(f"{out}: expected a folder outside {model}, got one within; name another")
+    translator = Translator.load(model, "cpu")
+    with atomic_directory(out) as folder:
+        {"ctranslate2": _ctranslate2, "pyfunc": _pyfunc}[to](model, translator, folder)
+
+
+def _ctranslate2(folder: Path, translator: Translator, out: Path) -> None:
+    """Its ``model.bin``, ``config.json`` and vocabularies; beside them what cleans and encodes text."""
+    model = translator.model
+    if len(translator.models) > 1:
+        raise ConfigError(f"--format ctranslate2: expected one model, got an ensemble in {folder}; use --format pyfunc")
+    if not isinstance(model, Transformer) or isinstance(model, Multimodal):
+        raise ConfigError(
+            f"--format ctranslate2: expected a Transformer, got a {model.config.kind} model in {folder}, "
+            "which CTranslate2 does not know; use --format pyfunc"
+        )
+    if model.config.context != "none" or translator.source.bytewise:
+        got = "byte-level pieces" if translator.source.bytewise else f"context: {model.config.context}"
+        raise ConfigError(
+            f"--format ctranslate2: expected plain embeddings of text pieces, got {got} in {folder}, "
+            "which CTranslate2 does not know; use --format pyfunc"
+        )
+    spec = specification(translator, model)
+    spec.validate()
+    spec.optimize()
+    spec.save(str(out))
+    for name in (*(f"{side}.model" for side in SIDES), "cleaning.json", "provenance.json"):
+        shutil.copyfile(folder / name, out / name)
+    words = '["▁" + word for word in line.split()]'
+    pieces = words if translator.source.whole_words else "source.encode(line, out_type=str)"
+    write_text(out / "README.md", README.format(languages="→".join(translator.languages), pieces=pieces))
+
+
+def specification(translator: Translator, model: Transformer) -> Any:
+    """A Transformer as CTranslate2 describes it (`ctranslate2.specs.TransformerSpec`), weights and vocabularies in it.
+
+    Its attention has our fused products: queries, keys and values of self-attention in one, over the source the queries
+    in one and keys and values in another. Positions of both kinds are our table: its own sinusoids stand in another
+    order.
+    """
+    from ctranslate2.specs import TransformerSpec
+    from ctranslate2.specs.common_spec import Activation
+
+    config = model.config
+    spec = TransformerSpec.from_config(
+        (len(model.encoder), len(model.decoder)),
+        config.heads,
+        pre_norm=config.norm == "pre",
+        activation={"relu": Activation.RELU, "gelu": Activation.GELU}[config.activation],
+    )
+    _encoder(spec.encoder, model)
+    _decoder(spec.decoder, model)
+    spec.register_source_vocabulary(translator.source.pieces(range(len(translator.source))))
+    spec.register_target_vocabulary(translator.target.pieces(range(len(translator.target))))
+    spec.config.add_source_bos = spec.config.add_source_eos = True
+    spec.config.layer_norm_epsilon = model.encoder[0].residuals[0].norm.eps
+    return spec
+
+
+def _encoder(spec: Any, model: Transformer) -> None:
+    _embedding(spec, spec.embeddings[0], model.source_embedding)
+    for to, layer in zip(spec.layer, model.encoder, strict=True):
+        around_attention, around_feed_forward = layer.residuals
+        _attention(to.self_attention, layer.attention, around_attention.norm, [3])
+        _feed_forward(to.ffn, layer.feed_forward, around_feed_forward.norm)
+    if model.config.norm == "pre":
+        _norm(spec.layer_norm, model.encoder_norm)
+
+
+def _decoder(spec: Any, model: Transformer) -> None:
+    _embedding(spec, spec.embeddings, model.target_embedding)
+    for to, layer in zip(spec.layer, model.decoder, strict=True):
+        around_attention, around_source, around_feed_forward = layer.residuals
+        _attention(to.self_attention, layer.attention, around_attention.norm, [3])
+        _attention(to.attention, layer.source_attention, around_source.norm, [1, 2])
+        _feed_forward(to.ffn, layer.feed_forward, around_feed_forward.norm)
+    if model.config.norm == "pre":
+        _norm(spec.layer_norm, model.decoder_norm)
+    spec.projection.weight = _array(model.projection.weight[: model.projection.out_features])
+
+
+def _embedding(spec: Any, pieces: Any, embedding: PositionalEmbedding) -> None:
+    pieces.weight = _array(embedding.pieces.weight)
+    spec.scale_embeddings = embedding.scale != 1
+    spec.position_encodings.encodings = _array(embedding.positions)
+
+
+def _attention(spec: Any, attention: Attention, norm: nn.Module, products: Sequence[int]) -> None:
+    """``products``: how many of queries, keys and values each of its linear layers computes, before the output's."""
+    width = attention.output.weight.shape[0]
+    sizes = [width * count for count in products]
+    weights, biases = (torch.split(whole, sizes) for whole in (attention.project.weight, attention.project.bias))
+    for linear, weight, bias in zip(spec.linear, weights, biases, strict=False):
+        linear.weight, linear.bias = _array(weight), _array(bias)
+    _linear(spec.linear[-1], attention.output)
+    _norm(spec.layer_norm, norm)
+
+
+def _feed_forward(spec: Any, feed_forward: FeedForward, norm: nn.Module) -> None:
+    _linear(spec.linear_0, feed_forward.inner)
+    _linear(spec.linear_1, feed_forward.outer)
+    _norm(spec.layer_norm, norm)
+
+
+def _linear(spec: Any, linear: nn.Linear) -> None:
+    spec.weight, spec.bias = _array(linear.weight), _array(linear.bias)
+
+
+def _norm(spec: Any, norm: Any) -> None:
+    spec.gamma, spec.beta = _array(norm.weight), _array(norm.bias)
+
+
+def _array(tensor: Tensor) -> Any:
+    return tensor.detach().contiguous().numpy()
+
+
+def _pyfunc(folder: Path, translator: Translator, out: Path) -> None:
+    """MLflow's model directory: ours as its data, this package as its code, so it is whole and holds no pickle."""
+    import mlflow
+    from mlflow.models import ModelSignature
+    from mlflow.types import ColSpec, Schema
+
+    needed = [*NEEDED, "aksharamukha"] if translator.cleaning.transliterate != "none" else NEEDED
+    text = Schema([ColSpec("string")])
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*An input example was not provided")  # the signature is given
+        mlflow.pyfunc.save_model(
+            str(out),
+            loader_module=__name__,
+            data_path=str(folder),
+            code_paths=[str(Path(__file__).parent.parent)],
+            signature=ModelSignature(inputs=text, outputs=text),
+            pip_requirements=[f"{name}=={metadata.version(name).partition('+')[0]}" for name in needed],
+        )
+
+
+class Predictor:
+    """What `mlflow.pyfunc.load_model` gives to predict with."""
+
+    def __init__(self, folder: Path) -> None:
+        self.translator = Translator.load(folder)
+
+    def predict(self, lines: Any, params: dict[str, Any] | None = None) -> list[str]:
+        """Raw lines, as a table's first column or a sequence of strings, to translations."""
+        rows = lines.iloc[:, 0] if hasattr(lines, "iloc") else lines
+        return self.translator.translate([str(row) for row in rows])
+
+
+def _load_pyfunc(folder: str) -> Predictor:
+    """MLflow calls this by its name, with the folder of the model's data."""
+    return Predictor(Path(folder))

@@ -1,0 +1,343 @@
+"""Configuration: what is wrong is named by file, line, key, what is allowed and the nearest word."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from nmt.config import (
+    Cleaning,
+    Consistency,
+    Decoding,
+    Images,
+    Multimodal,
+    Recurrent,
+    Subwords,
+    System,
+    Table,
+    Training,
+    Transformer,
+    Workflow,
+    amount,
+    check_selection,
+    digest,
+    load_table,
+    never_kept,
+)
+from nmt.config.yaml import parse
+from nmt.plan.layout import Layout
+from nmt.system.errors import ConfigError
+
+TABLE = """caption: A table
+tests: [test_2016_flickr]
+defaults:
+  corpus: multi30k
+  languages: en-de
+  model: {layers: 2, width: 128, heads: 2}
+systems:
+  one:
+    training: {epochs: 3}
+  two:
+    model: {width: 64}
+    training: {updates: 10, batch: 64 sentences}
+rows:
+  - {label: One, system: one, at: epoch 3}
+  - {label: Quoted, published: {bleu: 34.2}}
+"""
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "mine.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_defaults_lie_under_each_system(tmp_path: Path) -> None:
+    table = load_table(write(tmp_path, TABLE))
+    assert table.systems["one"].model == Transformer(layers=2, width=128, heads=2)
+    assert table.systems["two"].model == Transformer(layers=2, width=64, heads=2)
+    assert table.systems["two"].training.batch == "64 sentences"
+    assert table.rows[1].system is None
+
+
+def test_an_empty_mapping_takes_a_default_back_and_only_models_are_replaced_whole(tmp_path: Path) -> None:
+    lines = "  word_vectors: {source: glove}\n  training: {optimizer: {epsilon: 1.0e-8}, schedule: {warmup: 7}}\n"
+    text = TABLE.replace("systems:\n", f"{lines}systems:\n")
+    text = text.replace("{epochs: 3}", "{epochs: 3, optimizer: {kind: adamw}}\n    word_vectors: {}")
+    text = text.replace("{width: 64}", "{kind: recurrent, width: 64}").replace("{layers", "{kind: transformer, layers")
+    one, two = load_table(write(tmp_path, text)).systems.values()
+    assert one.word_vectors == {} and two.word_vectors == {"source": "glove"}
+    assert (one.training.optimizer.kind, one.training.optimizer.epsilon, one.training.schedule.warmup) == (
+        "adamw",
+        1e-8,
+        7,
+    )
+    assert two.model == Recurrent(kind="recurrent", width=64)
+    two = load_table(write(tmp_path, text.replace("{kind: transformer, layers", "{layers"))).systems["two"]
+    assert two.model == Recurrent(kind="recurrent", width=64), "a default without a kind is a Transformer's"
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ("{kind: recurrent}", "needs subwords.kind: words"),
+        ("{kind: recurrent, attention: {kind: none}}\n    subwords: {kind: words}", "needs a model with attention"),
+    ],
+)
+def test_unknown_words_are_replaced_only_where_a_model_of_words_looks(tmp_path: Path, given: str, why: str) -> None:
+    text = TABLE.replace("{width: 64}", given).replace("{layers", "{kind: transformer, layers")
+    text = text.replace("system: one, at: epoch 3", "system: two, decoding: {replace_unknown: true}")
+    with pytest.raises(ConfigError, match=f"row 'One': decoding.replace_unknown {why}"):
+        load_table(write(tmp_path, text))
+
+
+@pytest.mark.parametrize(
+    ("at", "training", "why"),
+    [
+        ("best", {"epochs": 9, "keep_best": 0, "keep_last": 2}, "keep_best is 0; raise it to 1"),
+        ("average best 2", {"epochs": 9}, None),
+        ("average best 2", {"epochs": 9, "validate_every": "10 updates"}, "keep_best is 1; raise it to 2"),
+        ("epoch 16", {"epochs": 28, "keep_last": 5}, "keep_last is 5; raise it to 13"),
+        ("epoch 24", {"epochs": 28, "keep_last": 5}, None),
+        ("epoch 16", {"epochs": 28, "keep_last": 4, "checkpoint_every": "4 epochs"}, None),
+        ("epoch 16", {"epochs": 28, "keep_last": 3, "checkpoint_every": "4 epochs"}, "keep_last is 3; raise it to 4"),
+        ("epoch 9", {"epochs": 9, "keep_last": 1, "checkpoint_every": "4 epochs"}, None),
+        ("epoch 2", {"epochs": 28, "updates": 100, "keep_last": 1}, None),  # nobody knows which epoch ends it
+        ("update 40", {"updates": 30}, "ends after 30 updates"),
+        ("update 15", {"updates": 30, "checkpoint_every": "10 updates"}, "choose a divisor of 15"),
+        ("update 10", {"updates": 30, "checkpoint_every": "10 updates", "keep_last": 2}, "raise it to 3"),
+        ("average 3", {"updates": 30, "keep_last": 2}, "raise it to 3"),
+        ("average 11", {"epochs": 10}, "10 epochs with training.checkpoint_every: 1 epochs leave 10"),
+        ("average 3", {"epochs": 10, "checkpoint_every": "4 epochs"}, None),
+        ("average best 5", {"epochs": 3}, "3 epochs with training.validate_every: 1 epochs leave 3"),
+        ("average best 5", {"updates": 9, "validate_every": "2 updates", "keep_best": 5}, None),
+        (
+            "average best 5",
+            {"updates": 8, "validate_every": "2 updates", "keep_best": 5},
+            "validate_every: 2 updates leave 4",
+        ),
+        ("last", {"updates": 30, "keep_last": 1}, None),
+    ],
+)
+def test_checkpoints_that_no_training_keeps(at: str, training: dict[str, Any], why: str | None) -> None:
+    found = never_kept(at, Training.model_validate(training))
+    assert found is None if why is None else found and why in found
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            "layers: 2",
+            "layrs: 2",
+            r"mine\.yaml, line 6: systems\.one\.model\.layrs: unknown key; did you mean 'layers'\?",
+        ),
+        ("width: 64", "wdth: 64", r"line 11: systems\.two\.model\.wdth: unknown key; did you mean 'width'\?"),
+        (
+            "64 sentences",
+            "64 sentence",
+            r"line 12: systems\.two\.training\.batch: expected .*64 sentences.*\"64 sentence\"",
+        ),
+        ("epochs: 3", "epochs: 0", r"line 9: systems\.one\.training\.epochs: .*greater than or equal to 1, got 0"),
+        ("epochs: 3", "epochs: true", r"line 9: systems\.one\.training\.epochs: expected a number, got true"),
+        ("updates: 10, ", "", r"systems\.two\.training: epochs or updates must be given"),
+        (
+            "system: one",
+            "system: oen",
+            r"mine\.yaml, line 14: rows\.0: row 'One' names system 'oen'; expected one of one, two",
+        ),
+        (
+            "at: epoch 3",
+            "at: epoch 4",
+            r"row 'One' asks for 'epoch 4', which is not kept: training ends after 3",
+        ),
+        ("epochs: 3", "epochs: 3, epochs: 4", r"line 9: expected YAML, got key 'epochs' twice"),
+        ("Quoted, published: {bleu: 34.2}", "Quoted", r"row 'Quoted' has neither a system nor a published figure"),
+        (
+            "system: one,",
+            "system: one, against: Quoted,",
+            r"row 'One': against: no other trained row of its test set is called 'Quoted'; there is none",
+        ),
+        (
+            "published: {bleu: 34.2}",
+            "published: {bleu: 34.2}, against: One",
+            r"line 15: rows\.1: row 'Quoted' has no system, so nothing",
+        ),
+        ("tests: [test_2016_flickr]", "tests: [test_2016_flickr, valid]", r"tests: valid: no row is scored on it"),
+        ("tests: [test_2016_flickr]", "tests: [a, a]", r"tests: expected different values, got 'a' twice"),
+        (
+            "{epochs: 3}",
+            "{epochs: 3}\n    seeds: [2, 2]",
+            r"line 10: .*seeds: expected different values, got '2' twice",
+        ),
+        (
+            "at: epoch 3}",
+            "at: epoch 3}\n  - {label: One, system: one, at: epoch 3}",
+            r"line 15: rows\.1: row 'One' is there twice",
+        ),
+        ("system: one", "system: oen", r"expected one of one, two; did you mean 'one'\?"),
+        ("batch: 64 sentences", "batch: 64", r"line 12: .*batch: expected .*64 sentences"),
+        ("system: one", "system: a b", r"line 14: rows\.0\.system: expected letters, digits, _ \. -, got \"a b\""),
+        ("tests: [test_2016_flickr]", "tests: [a b]", r"line 2: tests\.0: expected letters, digits, _ \. -"),
+        ("rows:\n", "rows: 3\nnothing:\n", r"rows: .*got 3"),
+        (
+            "    training: {epochs: 3}",
+            "    training: 3",
+            r"line 9: systems\.one\.training: expected keys and their values",
+        ),
+        ("caption: A table", "no: A table", r"line 1: expected YAML, got no, which YAML takes for true or false"),
+        ("caption: A table", "caption: {{ A }}", r"line 1: expected YAML, got a key that is no single word"),
+        ("at: epoch 3", "at: epoch3", r"line 14: rows\.0\.at: expected last \| best \| epoch 16 .* got \"epoch3\""),
+        ("caption: A table\n", "", r"caption: required key is missing"),
+        (
+            "defaults:\n  corpus: multi30k\n  languages: en-de\n  model: {layers: 2, width: 128, heads: 2}",
+            "defaults: [a]",
+            r"defaults: expected keys and their values, got \[\"a\"\]",
+        ),
+        (
+            "published: {bleu: 34.2}",
+            "published: {bleu: 342}",
+            r"line 15: rows\.1\.published\.bleu: .*less than or equal to 100",
+        ),
+        ("published: {bleu: 34.2}", "published: {}", r"line 15: rows\.1\.published: expected a figure, got none"),
+        ("heads: 2", "norm: pst", r"line 6: .*norm: expected post or pre, got \"pst\"; did you mean 'post'\?"),
+        ("heads: 2", "heads: 3", r"width must be a multiple of heads, got 128 and 3"),
+        ("one:\n", "'a; rm -rf x':\n", r"systems\.a; rm -rf x: expected letters, digits, _ \. -"),
+        ("caption: A", "caption: [A", r"mine\.yaml, line \d+: expected YAML"),
+        ("languages: en-de", "languages: english", r"line 5: .*languages: expected source-target, e\.g\. en-de"),
+    ],
+)
+def test_what_is_wrong_is_named(tmp_path: Path, old: str, new: str, message: str) -> None:
+    assert old in TABLE
+    with pytest.raises(ConfigError, match=message):
+        load_table(write(tmp_path, TABLE.replace(old, new, 1)))
+
+
+def test_a_row_is_compared_only_when_all_rows_name_systems(tmp_path: Path) -> None:
+    later = "against: Two}\n  - {label: Two, system: two}\n  - {label: Three, system: three}"
+    with pytest.raises(ConfigError, match=r"line 16: rows\.2: row 'Three' names system 'three'"):
+        load_table(write(tmp_path, TABLE.replace("at: epoch 3}", f"at: epoch 3, {later}", 1)))
+
+
+@pytest.mark.parametrize("value", ["clip: true", "label_smoothing: false", "schedule: {peak: true}"])
+def test_true_and_false_are_no_numbers(value: str) -> None:
+    with pytest.raises(ConfigError, match=f"expected a number, got {value.rstrip('}').split()[-1]}"):
+        parse(Training, f"{{epochs: 1, {value}}}", "mine.yaml")
+
+
+def test_a_file_that_is_not_there_names_the_nearest(tmp_path: Path) -> None:
+    write(tmp_path, TABLE)
+    with pytest.raises(ConfigError, match="did you mean 'mine'"):
+        load_table(tmp_path / "mien.yaml")
+
+
+@pytest.mark.parametrize(
+    ("model", "value", "message"),
+    [
+        (System, {"corpus": "c", "languages": "en-de", "training": {"epochs": 1}, "model": {"tied": "all"},
+                  "subwords": {"joint": False}}, "needs subwords.joint: true"),
+        (Decoding, {"beam": 2, "nbest": 3}, "nbest must not exceed beam"),
+        (Subwords, {"ids": {"pad": 1}}, "pad, unk, bos and eos must be 0, 1, 2 and 3"),
+        (Subwords, {"kind": "words", "dropout": 0.1}, "leaves out merges, and kind: words has none"),
+        (Subwords, {"segmentations": 4}, "segmentations: 4 would all be alike without dropout"),
+        (System, {"corpus": "c", "languages": "en-de", "training": {"epochs": 1, "train_bleu": 9},
+                  "subwords": {"dropout": 0.1}}, "train_bleu would translate text that subwords.dropout has cut"),
+        (Workflow, {"tables": []}, "at least 1 item"),
+        (Subwords, {"kind": "bbpe", "size": 259}, "needs size: 260 or more, .*got 259"),
+        (Transformer, {"width": 15, "heads": 3, "positions": "learned", "context": "gru"}, "needs an even width"),
+        (Multimodal, {"kind": "multimodal", "fusion": "gate"}, "fusion: expected queries, concatenation or gated"),
+        (Images, {"folder": "a", "features": "b"}, "expected either folder, with lists, or features"),
+        (Cleaning, {"characters": "latn"}, "expected any or latin"),
+    ],
+)  # fmt: skip
+def test_values_that_do_not_fit_together(model: Any, value: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        parse(model, str(value).replace("'", '"').replace("False", "false"), "here")
+
+
+def test_one_number_sets_the_usual_dropouts() -> None:
+    found = parse(Transformer, "dropout: 0.3", "here").dropout
+    assert (found.embedding, found.residual, found.attention, found.activation) == (0.3, 0.3, 0.0, 0.0)
+
+
+@pytest.mark.parametrize("at", ["last", "best", "epoch 16", "update 4000", "average 10", "average best 5"])
+def test_selections(at: str) -> None:
+    check_selection(at)
+
+
+def test_a_selection_that_is_none() -> None:
+    with pytest.raises(ConfigError, match="expected last, best, epoch N"):
+        check_selection("epoch sixteen")
+
+
+def test_amounts() -> None:
+    assert amount("4096 tokens") == (4096, "tokens")
+
+
+def test_paths_follow_what_determines_the_content() -> None:
+    layout = Layout(Path("results"))
+    base = System.model_validate({"corpus": "c", "languages": "en-de", "training": {"epochs": 1}})
+    dropout = base.model_copy(update={"model": Transformer(dropout=0.5)})  # type: ignore[arg-type]
+    recased = base.model_copy(update={"cleaning": Cleaning(lowercase=False)})
+    bigger = base.model_copy(update={"subwords": Subwords(size=100)})
+    assert layout.encoded(base) == layout.encoded(dropout)
+    assert layout.raw(base) == layout.raw(recased) and layout.clean(base) != layout.clean(recased)
+    assert layout.clean(base) == layout.clean(bigger) and layout.encoded(base) != layout.encoded(bigger)
+    assert Layout(Path("results"), 100).raw(base) != layout.raw(base)
+
+
+def test_defaults_are_part_of_what_paths_and_states_leave_out() -> None:
+    """A path or a training's identity holds only what differs from the defaults, so that a key added later changes none
+    of them. The price: a default must never change its value. A new key needs a new line here, and nothing else.
+    """
+    defaults = {
+        "Cleaning": "4eb3d697", "Subwords": "4a2b2669", "Transformer": "41a85bb7",
+        "Recurrent": "a41f0665", "Training": "3f4c2d9f", "Multimodal": "ff46beb9", "Decoding": "a512714b",
+        "Consistency": "bfaff4a9",
+    }  # fmt: skip
+    models = [
+        Cleaning(), Subwords(), Transformer(), Recurrent(kind="recurrent"), Training(epochs=1), Decoding(),
+        Multimodal(kind="multimodal"), Consistency(),
+    ]  # fmt: skip
+    assert {type(m).__name__: digest(m.model_dump(mode="json")) for m in models} == defaults
+    assert Cleaning().slug("clean") == Cleaning(lowercase=True).slug("clean") != Cleaning(lowercase=False).slug("clean")
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        ("{kind: recurent}", r"kind: expected transformer, recurrent or multimodal, got 'recurent'; did you mean"),
+        ("{kind: recurrent, widht: 8}", r"model.widht: unknown key; did you mean 'width'\?; allowed here: kind, cell"),
+        ("{kind: recurrent, attention: {kind: local}}", r"attention.kind: expected none, global, local-p or local-m"),
+        ("{kind: recurrent, bidirectional: true, attention: {score: dot}}", "one width, got bidirectional"),
+        ("{kind: recurrent, input_feeding: true, attention: {kind: none}}", "needs an attention, got kind: none"),
+        ("5", "model: expected keys and their values"),
+        ("{dropout: 1.5}", r"model.dropout: expected a number from 0 to below 1, got 1.5"),
+        ("{kind: recurrent, dropout: -1}", r"model.dropout: expected a number from 0 to below 1, got -1"),
+    ],
+)  # fmt: skip
+def test_another_kind_of_model_is_checked_as_such(model: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=f"here, line 4: .*{message}"):
+        parse(System, f"corpus: x\nlanguages: en-de\ntraining: {{epochs: 1}}\nmodel: {model}", "here")
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [({}, "two"), ({"fusion": "gated"}, None), ({"backbone": "descriptions"}, None), ({"images": "blank"}, None)],
+)
+def test_a_picture_is_drawn_over_by_the_first_row_that_looks_at_one(change: dict[str, str], found: str | None) -> None:
+    data = {"corpus": "c", "languages": "en-de", "training": {"updates": 1}}
+    systems = {"text": data, "seeing": {**data, "model": {"kind": "multimodal", **change}}}
+    rows = [
+        {"label": "one", "system": "text"},
+        {"label": "blank", "system": "seeing", "decoding": {"images": "blank"}},
+        {"label": "other", "system": "seeing", "test": "b"},
+        {"label": "two", "system": "seeing"},
+    ]
+    table = {"caption": "c", "tests": ["a", "b"], "systems": systems, "rows": rows, "figures": ["loss"]}
+    looking = Table.model_validate(table).looking
+    assert (looking and looking.label) == found
+    if not found:
+        with pytest.raises(ValidationError, match="figures: picture needs a multimodal system"):
+            Table.model_validate({**table, "figures": ["picture"]})

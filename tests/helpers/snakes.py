@@ -1,0 +1,44 @@
+"""A folder of its own for Snakemake to run this project's workflow in."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+class Project:
+    """A folder with ``config.yaml`` and ``workflow/tables/``, as a user's would be."""
+
+    def __init__(self, folder: Path, tables: dict[str, object], **settings: object) -> None:
+        self.folder = folder
+        self.env = {**os.environ, "OMP_NUM_THREADS": "1"}
+        for name, table in tables.items():
+            self.write(f"workflow/tables/{name}.yaml", table)
+        self.write("config.yaml", {"tables": list(tables), "device": "cpu", **settings})
+
+    def write(self, name: str, value: object) -> None:
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(yaml.safe_dump(value))
+
+    def snakemake(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        where = ["--snakefile", str(ROOT / "Snakefile"), "--directory", str(self.folder)]
+        return subprocess.run(
+            [sys.executable, "-m", "snakemake", *where, "--cores", "2", *arguments],
+            env=self.env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+
+
+def jobs(output: str) -> dict[str, int]:
+    """How often each rule runs, from Snakemake's table of jobs."""
+    rows = output.split("Job stats:\n")[-1].split("\n\n")[0].splitlines()[2:]
+    counts = {row.split()[0]: int(row.split()[1]) for row in rows} if "Job stats:" in output else {}
+    return {rule: count for rule, count in counts.items() if rule != "total"}

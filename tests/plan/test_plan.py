@@ -1,0 +1,203 @@
+"""What the workflow asks of a configuration, without Snakemake."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nmt.config import Table, Workflow
+from nmt.plan.plan import Plan, check_ensembles, check_images, check_own_files, check_tests
+from nmt.system.errors import ConfigError
+
+DATA = {"corpus": "mine", "languages": "en-de"}
+TABLE = Table.model_validate(
+    {
+        "caption": "Two systems",
+        "tests": ["news", "talks"],
+        "systems": {
+            "small": {**DATA, "training": {"updates": 1}},
+            "large": {**DATA, "training": {"updates": 1}, "model": {"layers": 9}, "seeds": [7]},
+            "unused": {**DATA, "training": {"updates": 1}},
+        },
+        "rows": [
+            {"label": "a", "system": "small"},
+            {"label": "b", "system": "small", "test": "talks"},
+            {"label": "c", "system": "large", "at": "average best 5"},
+            {"label": "d", "published": {"bleu": 30}},
+        ],
+    }
+)
+
+
+def plan(**settings: Any) -> Plan:
+    return Plan(Workflow.model_validate({"tables": ["one"], "seeds": [1, 2], **settings}), {"one": TABLE})
+
+
+def test_only_systems_of_rows_are_trained_with_their_own_seeds_or_all() -> None:
+    assert plan().runs("one") == [("small", 1), ("small", 2), ("large", 7)]
+
+
+def test_scores_of_a_table_and_of_one_run() -> None:
+    assert len(plan().scores("one")) == 5
+    of_run = [Path(score).parts[-3] for score in plan().scores("one", ("small", 2))]
+    assert of_run == ["news", "talks"]
+    (large,) = plan().scores("one", ("large", 7))
+    assert "large/seed7/average-best-5/news/beam5-" in large
+
+
+def test_an_ensemble_is_of_all_seeds_and_of_two_at_least() -> None:
+    row = {"label": "together", "system": "small", "ensemble": True}
+    table = Table.model_validate(TABLE.model_dump() | {"rows": [row], "tests": ["news"]})
+    found = Plan(Workflow(tables=["one"], seeds=[1, 2]), {"one": table})
+    assert found.runs("one") == [("small", 1), ("small", 2)] and found.ensembles("one") == [("small", "1-2")]
+    (scores,) = found.scores("one")
+    assert "/small/seed1-2/best/news/beam5-" in scores
+    with pytest.raises(ConfigError, match=r"row 'together': expected two seeds or more .* got \[1\]"):
+        check_ensembles("one", table, Workflow(tables=["one"], seeds=[1]))
+
+
+def test_a_test_set_of_another_corpus_is_cleaned_in_its_folder_once_for_all_systems() -> None:
+    system = {"languages": "en-fr", "training": {"updates": 1}}
+    systems = {name: {"corpus": name, **system} for name in ("multi30k", "tatoeba-en-fr", "multi30k-tatoeba")}
+    tests = ["test_2016_flickr", "test_tatoeba", "newstest2014"]
+    rows = [{"label": "r", "system": name, "test": test} for name in systems for test in tests]
+    table = Table.model_validate({"caption": "c", "tests": tests, "systems": systems, "rows": rows})
+    check_tests("one", table, Workflow(tables=["one"]))
+    made = Plan(Workflow(tables=["one"]), {"one": table})
+    held = {test: {str(made.layout.clean(made.tested("one", name, test))) for name in systems} for test in tests}
+    assert {test: [Path(folder).parts[-3] for folder in folders] for test, folders in held.items()} == {
+        "test_2016_flickr": ["multi30k"], "test_tatoeba": ["tatoeba-en-fr"], "newstest2014": ["newstest-en-fr"]
+    }  # fmt: skip
+    for folders in held.values():
+        assert made.made_for(*folders).languages == "en-fr"
+
+
+def described(test: str = "test_2016_flickr", **system: Any) -> Table:
+    model = {"kind": "multimodal", "backbone": "descriptions", "regions": 4}
+    system = {"corpus": "multi30k", "languages": "en-fr", "model": model, "training": {"updates": 1}, **system}
+    rows = [{"label": "r", "system": "one"}]
+    return Table.model_validate({"caption": "c", "tests": [test], "systems": {"one": system}, "rows": rows})
+
+
+def test_pseudo_regions_are_of_the_descriptions_whatever_pictures_the_user_has() -> None:
+    settings = Workflow.model_validate({"tables": ["one"], "images": {"multi30k": {"features": "/data"}}})
+    check_images("one", described(), settings)
+    made = Plan(settings, {"one": described()})
+    (array,) = made.features(made.system("one", "one"), ["train"])
+    assert array == "results/features/multi30k/descriptions/train.npy"
+    text, others = made.described("multi30k")
+    assert (made.made_for(str(text)).corpus, made.made_for(str(others)).corpus) == ("multi30k", "multi30k-descriptions")
+    assert text.parent.name == others.parent.name == "en-de"  # where the descriptions are in English
+
+
+def test_ready_features_do_not_go_with_a_part_of_the_text() -> None:
+    model = {"kind": "multimodal", "backbone": "resnet50"}
+    images = {"multi30k": {"features": "/data"}}
+    settings = Workflow.model_validate({"tables": ["one"], "images": images})
+    check_images("one", described(model=model), settings)
+    with pytest.raises(ConfigError, match="limit: 10 cuts the text of multi30k, but not the ready features"):
+        check_images("one", described(model=model), settings.model_copy(update={"limit": 10}))
+
+
+def test_paths_of_the_user_start_at_home_where_they_say_so() -> None:
+    languages = {"en": "~/x.en", "de": "~/x.de"}
+    mine = {"corpora": {"c": {"train": languages, "valid": languages}}, "images": {"c": {"features": "~/f"}}}
+    settings = Workflow.model_validate({"tables": ["one"], "word_vectors": {"glove": "~/g"}, **mine})
+    home = Path.home()
+    assert settings.corpora["c"].train["en"] == home / "x.en" and settings.images["c"].features == home / "f"
+    assert settings.word_vectors["glove"] == home / "g"
+
+
+@pytest.mark.parametrize(
+    "table", [described("test_2018_flickr", languages="en-de"), described(corpus="scenes", test="test")]
+)
+def test_pseudo_regions_need_descriptions_of_the_test_sets_images(table: Table) -> None:
+    with pytest.raises(ConfigError, match="other descriptions of the images of t"):
+        check_images("one", table, Workflow(tables=["one"]))
+
+
+def test_validation_and_a_sample_of_the_training_text_are_test_sets_too() -> None:
+    system = {"corpus": "scenes", "languages": "en-de", "training": {"updates": 1}}
+    systems = {"plain": system, "watched": {**system, "training": {"updates": 1, "train_bleu": 50}}}
+    tests = ["test", "valid", "train_sample"]
+    rows = [{"label": "r", "system": name, "test": test} for name in systems for test in tests]
+    table = Table.model_validate({"caption": "c", "tests": tests, "systems": systems, "rows": rows})
+    check_tests("one", table, Workflow(tables=["one"]))
+    made = Plan(Workflow(tables=["one"]), {"one": table})
+    plain, watched = ([made.layout.texts(made.tested("one", name, test), test) for test in tests] for name in systems)
+    assert plain[0] == plain[1] == watched[1] == (made.layout.raw(table.systems["plain"]), plain[0][1])
+    assert [folder.parent.name.split("-")[-1] for folder in plain[2]] == ["sample1000"] * 2
+    assert [folder.parent.name.split("-")[-1] for folder in watched[2]] == ["sample50"] * 2
+    assert [folder.name for folder in plain[2]] == ["raw", "clean"]
+
+
+def test_users_files_of_the_pair_only() -> None:
+    files = {"en": "a.en", "de": "a.de", "fr": "a.fr"}
+    made = plan(corpora={"mine": {"train": files, "valid": files, "tests": {"news": files}}})
+    raw = str(made.layout.raw(TABLE.systems["small"]))
+    assert made.own_files(raw) == ["a.en", "a.de"] * 3
+    assert plan().own_files(raw) == []
+
+
+def test_a_path_in_which_snakemake_would_see_a_wildcard_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "{a}.txt").write_text("one\n")
+    files = dict.fromkeys(("en", "de"), str(tmp_path / "{a}.txt"))
+    settings = Workflow.model_validate({"tables": ["one"], "corpora": {"mine": {"train": files, "valid": files}}})
+    system = {"corpus": "mine", "languages": "en-de", "training": {"updates": 1}}
+    rows = [{"label": "a", "system": "small"}]
+    table = Table.model_validate({"caption": "c", "tests": ["valid"], "systems": {"small": system}, "rows": rows})
+    with pytest.raises(ConfigError, match=r"corpora\.mine: .*\{a\}\.txt: expected a path without"):
+        check_own_files(table, settings)
+
+
+@pytest.mark.parametrize("change", [{"device": "cpu"}, {"processes": 2}, {"mirror": "/elsewhere"}])
+def test_the_closing_stages_do_not_see_where_work_was_done(change: dict[str, Any]) -> None:
+    assert plan(**change).settings_for(["one"]) == plan().settings_for(["one"])
+
+
+def test_samples_are_of_the_same_sentences_where_their_text_is() -> None:
+    system = {"corpus": "multi30k", "languages": "en-de", "training": {"updates": 1}}
+    written = {"model": "one/reverse", "text": "multi30k-descriptions"}
+    systems = {"small": system, "more": {**system, "back_translation": written}}
+    systems |= {"reverse": {**system, "languages": "de-en"}}
+    rows = [{"label": "a", "system": "small"}, {"label": "b", "system": "more", "against": "a"}]
+    table = {"caption": "c", "tests": ["train_sample"], "systems": systems, "rows": rows}
+    with pytest.raises(ConfigError, match="translates train_sample of another corpus, or another sample"):
+        check_tests("one", Table.model_validate(table), Workflow(tables=["one"]))
+    systems["more"] = {**system, "training": {"updates": 1, "train_bleu": 1000}}
+    check_tests("one", Table.model_validate(table), Workflow(tables=["one"]))
+
+
+def test_the_inputs_of_a_table_need_no_tool_of_another() -> None:
+    made = plan()
+    assert made._asked([]) == made._asked(["all"]) == ["one"]
+    assert made._asked(["table_two"]) == ["two"]
+    assert made._asked(["inputs_two"]) == []
+
+
+@pytest.mark.parametrize(("device", "claims"), [("cpu", False), ("auto", True), ("cuda", True)])
+def test_a_gpu_is_claimed_unless_the_cpu_is_asked_for(device: str, claims: bool) -> None:
+    assert ("gpu" in plan(device=device).device) == claims
+
+
+def test_each_process_of_a_training_has_a_gpu_and_is_a_task_of_its_job() -> None:
+    assert plan(device="auto").training == plan(device="auto").device
+    assert plan(device="auto", processes=2).training == {"device": "auto", "gpu": 2, "tasks": 2, "mpi": "srun"}
+    assert "gpu" not in plan(device="cpu", processes=2).training
+
+
+def test_unknown_names_are_told_with_the_nearest() -> None:
+    with pytest.raises(ConfigError, match="no system 'smal'; did you mean 'small'"):
+        plan().system("one", "smal")
+    with pytest.raises(ConfigError, match="no table 'two'; expected one of: one"):
+        plan().system("two", "small")
+
+
+def test_a_test_set_that_is_not_there_is_refused_before_training() -> None:
+    system = {"corpus": "multi30k", "languages": "en-de", "training": {"updates": 1}}
+    rows = [{"label": "a", "system": "small"}]
+    table = Table.model_validate(
+        {"caption": "c", "tests": ["test_2016_flikr"], "systems": {"small": system}, "rows": rows}
+    )
+    with pytest.raises(ConfigError, match=r"row 'a': multi30k en-de has no test set.*did you mean 'test_2016_flickr'"):
+        check_tests("one", table, Workflow(tables=["one"]))

@@ -1,0 +1,73 @@
+"""The front page: README and committed results say the same."""
+
+import json
+from pathlib import Path
+
+import pytest
+from commands import run
+
+from nmt.report.overview import BEGIN, END, FIGURE, compared, render
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def test_the_readme_shows_the_committed_results() -> None:
+    readme = (ROOT / "README.md").read_text()
+    shown = readme.partition(BEGIN)[2].partition(END)[0]
+    results = ROOT / "results"
+    assert shown == f"\n{render(compared(results), results, ROOT / 'README.md')}\n", "make overview"
+    assert (results / FIGURE).with_suffix(".png").is_file()
+    for row in compared(results):
+        assert f"[{row['scores']['tokenised']['bleu']['mean']:.2f} " in shown
+
+
+def made(folder: Path, name: str, **row: object) -> None:
+    bleu = {"mean": 40.126, "deviation": 0.5, "low": None, "high": None}
+    whole = {
+        "label": "ours", "quoted": False, "note": None, "test": "first", "published": {"bleu": 41.3},
+        "training_seconds": 61.0, "hardware": [{"processor": "CPU", "threads": 1}],
+        "scores": {"tokenised": {"bleu": bleu}},
+    }  # fmt: skip
+    folder.mkdir(parents=True, exist_ok=True)
+    data = {"name": name, "tests": ["first", "second"], "limit": None, "rows": [whole | row]}
+    (folder / f"{name}.json").write_text(json.dumps(data))
+
+
+def test_rows_with_a_published_bleu_are_shown_once(tmp_path: Path) -> None:
+    results, page = tmp_path / "out" / "results", tmp_path / "README.md"
+    made(results / "tables", "a")
+    made(results / "tables", "b", test="second")
+    made(results / "tables", "c", published={})
+    made(results / "tables", "d", quoted=True)
+    made(results / "tables", "e", note="not converged")
+    page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
+    for _ in range(2):
+        assert run("overview", results, page)[0] == 0
+        text = page.read_text()
+        assert text.startswith(f"before\n{BEGIN}\n| table") and text.endswith(f"\n{END}\nafter\n")
+        lines = [line for line in text.splitlines() if "| ours" in line]
+        cells = ["a", "ours", "first", "41.3", "[40.13 ± 0.50](out/results/tables/a.md)", "1 min 01 s", "CPU, 1 thread"]
+        assert [[cell.strip() for cell in line.strip("|").split("|")] for line in lines] == [cells]
+    assert (results / "figures" / "overview.svg").is_file() and "old" not in text
+
+
+def test_what_others_took_to_write_the_training_text_is_told_beside_the_training(tmp_path: Path) -> None:
+    made(tmp_path / "tables", "a", text_seconds=10_854.0)
+    page = tmp_path / "README.md"
+    page.write_text(f"{BEGIN}\n{END}\n")
+    assert run("overview", tmp_path, page)[0] == 0
+    assert "| 1 min 01 s, after 3 h 00 min for its text |" in page.read_text()
+
+
+@pytest.mark.parametrize("text", ["", f"{END}\n{BEGIN}\n", f"{BEGIN}\n"])
+def test_a_page_without_marks_stays_as_it_is(tmp_path: Path, text: str) -> None:
+    made(tmp_path / "tables", "a")
+    (tmp_path / "page.md").write_text(text)
+    code, output = run("overview", tmp_path, tmp_path / "page.md")
+    assert code == 1 and "between them the table" in output and (tmp_path / "page.md").read_text() == text
+    assert not (tmp_path / "figures").exists()
+
+
+def test_no_tables(tmp_path: Path) -> None:
+    code, output = run("overview", tmp_path, tmp_path / "README.md")
+    assert code == 1 and "expected tables/*.json, got none" in output

@@ -1,0 +1,138 @@
+"""Work that copies of this process share out."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from copytask import copy_lines
+
+from nmt.system.errors import DataError
+from nmt.system.files import read_json
+from nmt.system.interrupt import heeded
+from nmt.system.workers import ahead, shared_out
+
+
+def test_results_come_in_order_whoever_made_them() -> None:
+    held = list(range(1000))  # what a copy has without being sent it
+
+    def work(n: int) -> tuple[int, int]:
+        time.sleep(0.01 * (n % 3))
+        return held[n] ** 2, os.getpid()
+
+    found = list(shared_out(work, range(20), 3))
+    assert [square for square, _ in found] == [n**2 for n in range(20)]
+    makers = {maker for _, maker in found}
+    assert len(makers) > 1 and os.getpid() not in makers
+    assert {maker for _, maker in shared_out(work, range(20), 1)} == {os.getpid()}
+
+
+def test_an_error_is_the_callers_and_a_killed_process_is_named() -> None:
+    def fail(n: int) -> int:
+        return 1 // n
+
+    def die(n: int) -> None:
+        if n == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    with pytest.raises(ZeroDivisionError):
+        list(shared_out(fail, [2, 1, 0], 2))
+    with pytest.raises(DataError, match="expected 2 processes to translate, one was killed, most likely for want of"):
+        list(shared_out(die, [0, 1, 2], 2))
+
+
+def test_a_process_that_only_notes_signals_outlives_a_killed_copy() -> None:
+    def work(n: int) -> None:
+        if n == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        time.sleep(60)
+
+    started = time.monotonic()
+    with heeded(lambda *_: None), pytest.raises(DataError, match="one was killed"):
+        list(shared_out(work, [0, 1], 2))
+    assert time.monotonic() - started < 30
+
+
+ENDLESS = """
+import os, sys, time
+sys.path.insert(0, sys.argv[1])
+from nmt.system.workers import shared_out
+import torch
+torch.set_num_threads(1)
+def work(n):
+    open(f"{sys.argv[2]}/{os.getpid()}", "w").close()
+    time.sleep(600)
+list(shared_out(work, [1, 2], 2))
+"""
+
+
+def test_copies_end_with_a_process_that_is_killed(tmp_path: Path) -> None:
+    here = Path(__file__).parent.parent.parent
+    process = subprocess.Popen([sys.executable, "-c", ENDLESS, str(here), str(tmp_path)])
+    while len(copies := [int(file.name) for file in tmp_path.iterdir()]) < 2:
+        assert process.poll() is None
+        time.sleep(0.1)
+    process.kill()
+    process.wait()
+    deadline = time.monotonic() + 20
+    while any(_alive(copy) for copy in copies) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not any(_alive(copy) for copy in copies)
+
+
+def _alive(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.parametrize("command", ["decode", "translate"])
+def test_translations_do_not_depend_on_how_many_share_them_out(model: Path, tmp_path: Path, command: str) -> None:
+    lines = copy_lines(400, 5)
+    (tmp_path / "source.txt").write_text("".join(f"{line}\n" for line in lines))
+    for threads in (1, 2):
+        out = tmp_path / str(threads) / "hypotheses.txt"
+        rest = [str(tmp_path / "source.txt"), *([str(out)] if command == "decode" else ["--out", str(out)])]
+        call = [sys.executable, "-m", "nmt", command, str(model), *rest, "--device=cpu", f"--threads={threads}"]
+        out.parent.mkdir()
+        done = subprocess.run(call, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+    one, two = ((tmp_path / str(threads) / "hypotheses.txt").read_bytes() for threads in (1, 2))
+    assert one == two and one.count(b"\n") == 400
+    if command == "decode":
+        assert [read_json(tmp_path / n / "decoding.json")["hardware"]["workers"] for n in ("1", "2")] == [1, 2]
+
+
+def test_one_item_is_made_while_the_one_before_it_is_in_use() -> None:
+    made: list[int] = []
+
+    def items() -> Iterator[int]:
+        for number in range(4):
+            made.append(number)
+            yield number
+
+    found = []
+    for item in ahead(items()):
+        found.append(item)
+        for _ in range(500):
+            if made == list(range(min(item + 2, 4))):
+                break
+            time.sleep(0.01)
+        assert made == list(range(min(item + 2, 4)))
+    assert found == made == [0, 1, 2, 3]
+
+
+def test_what_goes_wrong_while_an_item_is_made_is_told_when_it_is_asked_for() -> None:
+    def items() -> Iterator[int]:
+        yield 1
+        raise DataError("row 2 is damaged")
+
+    found = ahead(items())
+    assert next(found) == 1
+    with pytest.raises(DataError, match="row 2"):
+        next(found)

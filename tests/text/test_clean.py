@@ -1,0 +1,344 @@
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nmt.config import Cleaning
+from nmt.data.batches import evenly
+from nmt.system.errors import DataError
+from nmt.text import clean as module
+from nmt.text.clean import Cleaner, clean, clean_line
+from nmt.text.sample import sample
+from nmt.text.tokenize import detokenize, tokenize
+
+RECIPE = Cleaning()
+NOTHING = Cleaning(unicode="none", lowercase=False, punctuation=False, tokenize="none")
+
+Lines = list[tuple[str, str]]
+
+
+def with_only(**steps: object) -> Cleaning:
+    """A recipe of these steps alone."""
+    return Cleaning.model_validate(NOTHING.model_dump() | steps)
+
+
+def write_raw(folder: Path, **splits: Lines) -> Path:
+    """A raw folder as the download stage writes it, in English and German."""
+    folder.mkdir()
+    for split, pairs in splits.items():
+        for side, language in enumerate(("en", "de")):
+            text = "".join(pair[side] + "\n" for pair in pairs)
+            (folder / f"{split}.{language}").write_text(text, encoding="utf-8", newline="\n")
+    corpus = {"corpus": "own", "languages": "en-de", "splits": {split: {} for split in splits}}
+    (folder / "corpus.json").write_text(json.dumps(corpus))
+    return folder
+
+
+def read(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8").split("\n")[:-1]
+
+
+# One line
+
+
+@pytest.mark.parametrize(
+    ("language", "raw", "cleaned"),
+    [  # the right-hand sides are what the Moses Perl scripts print
+        ("en", "A man's hat isn't 1990's.", "a man &apos;s hat isn &apos;t 1990 &apos;s ."),
+        ("en", 'He says "hi", then leaves.', "he says &quot; hi , &quot; then leaves ."),
+        (
+            "en",
+            "Shoppers at A&W [indoors] | <b>",
+            "shoppers at a &amp; w &#91; indoors &#93; &#124; &lt; b &gt;",
+        ),
+        ("en", "Twenty-two well-dressed men.", "twenty-two well-dressed men ."),
+        (
+            "en",
+            "A sign (in red) : 50 % off; 10,000 people ...",
+            "a sign ( in red ) : 50 % off ; 10,000 people ...",
+        ),
+        ("en", "the U.S. army, no. 5", "the u.s. army , no . 5"),
+        ("en", "  two\t spaces \u3000 ", "two spaces"),
+        ("en", "it ’ s ‘ odd ’", "it &quot; s &quot; odd &quot;"),
+        ("de", "Ein „Café“ – in Köln.", "ein &quot; café &quot; - in köln ."),
+        ("de", "Er liest „Komm bald.“", "er liest &quot; komm bald &quot; ."),
+        ("de", "Er sagt „hallo“, und geht’s?", "er sagt &quot; hallo &quot; , und geht &apos; s ?"),
+        ("de", "10\u00a0000 Leute", "10,000 leute"),
+        ("fr", "L'homme s’appelle « Luc » !", "l&apos; homme s&apos; appelle &quot; luc &quot; !"),
+        ("fr", 'Un café "32 De Neude."', "un café &quot; 32 de neude &quot; ."),
+        ("fr", "aujourd'hui", "aujourd&apos; hui"),
+        ("cs", 'nápis "Ano", sedí.', "nápis &quot; ano &quot; , sedí ."),
+        ("xx", "no such language.", "no such language ."),
+        ("tr", "İYİ IŞIK", "iyi ışık"),
+        ("en", "İstanbul", "istanbul"),
+        ("en", "", ""),
+    ],
+)
+def test_lines_as_moses_cleans_them(language: str, raw: str, cleaned: str) -> None:
+    assert clean_line(raw, language, RECIPE) == cleaned
+
+
+def test_hindi_conjuncts_stay_whole() -> None:
+    """Older Perl scripts split them at the virama."""
+    assert clean_line("उत्तर भारत कम अशांत नहीं था।", "hi", RECIPE) == "उत्तर भारत कम अशांत नहीं था ।"
+
+
+@pytest.mark.parametrize(
+    ("recipe", "raw", "cleaned", "removed"),
+    [
+        (NOTHING, "A  „Café“!", "A „Café“!", 0),
+        (NOTHING, "\ufeffa\u0000b\u200bc\u00add\x07", "abcd", 5),
+        (NOTHING, "a\u2028b\x85c\u00a0d\re\x0bf", "a b c d e f", 0),
+        (NOTHING, "क्\u200dष", "क्\u200dष", 0),
+        (with_only(unicode="NFC"), "Cafe\u0301 ﬁne", "Café ﬁne", 0),
+        (with_only(unicode="NFKC"), "Cafe\u0301 ﬁne ５", "Café fine 5", 0),
+        (with_only(lowercase=True), "ÄÖÜ SS", "äöü ss", 0),
+        (with_only(punctuation=True), "„Ja“ – nein", '"Ja" - nein', 0),
+        (with_only(tokenize="moses"), "„Ja“.", "„ Ja “ .", 0),
+        (
+            with_only(characters="latin"),
+            "Größe œuvre Łódź 42 – «ja», ¿no?",
+            "Größe œuvre Łódź 42 – «ja», ¿no?",
+            0,
+        ),
+        (with_only(characters="latin"), "a 犬 dog ☃ भ Привет 5€ $", "a dog 5 $", 11 - 1),
+        (with_only(characters="latin"), "e\u0301", "e\u0301", 0),
+        (with_only(characters="latin", tokenize="moses"), "犬 & dog's", "&amp; dog &apos;s", 1),
+    ],
+)
+def test_each_step_alone(recipe: Cleaning, raw: str, cleaned: str, removed: int) -> None:
+    assert Cleaner(recipe, "en").counted(raw) == (cleaned, removed)
+
+
+def test_upstream_parity() -> None:
+    """Equal to Multi30K's own lowercased, normalised, tokenised files, but for seven lines."""
+    mirror = os.environ.get("NMT_MIRROR") or pytest.skip("NMT_MIRROR is not set")
+    folder = Path(mirror, "multi30k/data/task1")
+    different, total = set(), 0
+    for path in sorted((folder / "tok").glob("*.lc.norm.tok.*")):
+        split, language = path.name.split(".lc.norm.tok.")
+        if language == "cs":
+            continue
+        cleaner = Cleaner(RECIPE, language)
+        raw = gzip.decompress((folder / "raw" / f"{split}.{language}.gz").read_bytes()).decode().split("\n")
+        upstream = path.read_text(encoding="utf-8").split("\n")
+        assert len(raw) == len(upstream)
+        total += len(raw) - 1
+        lines = enumerate(zip(raw, upstream, strict=True), 1)
+        different |= {f"{split}.{language}:{n}" for n, (line, other) in lines if cleaner(line) != other}
+    lines_by_file = {"en": (33, 204, 807), "de": (33, 1034), "fr": (1032, 1047)}
+    assert different == {f"test_2018_flickr.{code}:{n}" for code, found in lines_by_file.items() for n in found}
+    assert total == 13638
+    assert 1 - len(different) / total > 0.999
+
+
+@pytest.mark.parametrize(
+    ("language", "text"),
+    [
+        ("en", "a man's \"hat\" (red), isn't it? yes: 5 % of the u.s."),
+        ("de", 'ein mann sagt: "ja" [laut] & geht.'),
+        ("fr", "l'homme s'appelle luc, n'est-ce pas."),
+    ],
+)
+def test_detokenize_undoes_tokenize(language: str, text: str) -> None:
+    tokens = tokenize(text, language)
+    assert tokens != text
+    assert detokenize(tokens, language).replace(" %", " %") == text.replace(" %", "%" if language == "en" else " %")
+
+
+# A corpus
+
+TRAIN = [
+    ("A dog.", "Ein Hund."),
+    ("A dog.", "Ein Hund."),
+    ("A dog.", "Ein Hündchen."),
+    ("\u200b", "Leer."),
+    ("one two three four five six seven", "zu lang"),
+    ("yes", "ja , ja , ja , ja"),
+]
+TEST = [("\u0000", "Leer."), *TRAIN]
+
+
+def test_report_counts_what_is_dropped_and_why(tmp_path: Path) -> None:
+    raw = write_raw(tmp_path / "raw", train=TRAIN, valid=TEST, test=TEST)
+    recipe = Cleaning(max_words=6, max_ratio=3, deduplicate=True)
+    clean(raw, tmp_path / "clean", recipe, "en-de")
+    report = json.loads((tmp_path / "clean/report.json").read_text())
+    assert report["cleaning"] == recipe.model_dump(mode="json")
+    assert (report["corpus"], report["languages"]) == ("own", "en-de")
+    assert report["splits"]["train"] == {
+        "read": 6,
+        "kept": 2,
+        "dropped": {"empty": 1, "long": 2, "ratio": 0, "duplicate": 1},
+        "characters_removed": 1,
+        "words": {"en": 6, "de": 6},
+    }
+    assert read(tmp_path / "clean/train.en") == ["a dog .", "a dog ."]
+    assert read(tmp_path / "clean/train.de") == ["ein hund .", "ein hündchen ."]
+
+
+@pytest.mark.parametrize(
+    ("recipe", "dropped"),
+    [
+        ({}, {"empty": 1, "long": 0, "ratio": 0, "duplicate": 0}),
+        ({"deduplicate": True}, {"empty": 1, "long": 0, "ratio": 0, "duplicate": 1}),
+        ({"max_words": 7}, {"empty": 1, "long": 0, "ratio": 0, "duplicate": 0}),
+        ({"max_words": 6}, {"empty": 1, "long": 2, "ratio": 0, "duplicate": 0}),
+        ({"max_ratio": 3.5}, {"empty": 1, "long": 0, "ratio": 1, "duplicate": 0}),
+        ({"max_ratio": 3.4}, {"empty": 1, "long": 0, "ratio": 2, "duplicate": 0}),
+    ],
+)
+def test_rules_for_training_pairs(tmp_path: Path, recipe: dict[str, object], dropped: dict[str, int]) -> None:
+    raw = write_raw(tmp_path / "raw", train=TRAIN, valid=TRAIN)
+    clean(raw, tmp_path / "clean", Cleaning.model_validate(recipe), "en-de")
+    report = json.loads((tmp_path / "clean/report.json").read_text())["splits"]["train"]
+    assert report["dropped"] == dropped
+    assert report["kept"] == len(TRAIN) - sum(dropped.values())
+
+
+def test_only_training_pairs_are_dropped(tmp_path: Path) -> None:
+    raw = write_raw(tmp_path / "raw", train=TRAIN, valid=TEST, test=TEST)
+    clean(raw, tmp_path / "clean", Cleaning(max_words=3, max_ratio=1, deduplicate=True), "en-de")
+    for split in ("valid", "test"):
+        for side, language in enumerate(("en", "de")):
+            expected = [clean_line(pair[side], language, RECIPE) for pair in TEST]
+            assert read(tmp_path / f"clean/{split}.{language}") == expected
+    assert read(tmp_path / "clean/test.en")[0] == ""
+
+
+@pytest.mark.parametrize("recipe", [{}, {"deduplicate": True, "max_words": 6}])
+@pytest.mark.parametrize("count", [1, 2, 100])
+def test_a_sample_of_the_training_text_has_its_raw_lines(tmp_path: Path, recipe: dict[str, Any], count: int) -> None:
+    raw = write_raw(tmp_path / "raw", train=TRAIN, valid=TEST)
+    clean(raw, tmp_path / "clean", Cleaning(**recipe), "en-de")
+    sample(raw, tmp_path / "clean", tmp_path / "out", "en-de", count)
+    kept = read(tmp_path / "clean/train.en")
+    expected = [kept[i] for i in evenly(len(kept), count)]
+    for side, language in enumerate(("en", "de")):
+        raw_lines = read(tmp_path / f"out/raw/train_sample.{language}")
+        cleaned = read(tmp_path / f"out/clean/train_sample.{language}")
+        assert [clean_line(line, language, Cleaning(**recipe)) for line in raw_lines] == cleaned
+        assert set(raw_lines) <= {pair[side] for pair in TRAIN}
+    assert read(tmp_path / "out/clean/train_sample.en") == expected and len(expected) == min(count, len(kept))
+
+
+def test_a_sample_of_text_that_was_not_cleaned_so_is_refused(tmp_path: Path) -> None:
+    raw = write_raw(tmp_path / "raw", train=TRAIN, valid=TEST)
+    clean(raw, tmp_path / "clean", RECIPE, "en-de")
+    other = write_raw(tmp_path / "other", train=[("x", "y")], valid=TEST)
+    with pytest.raises(DataError, match=r"expected what .*other is when cleaned, got other pairs"):
+        sample(other, tmp_path / "clean", tmp_path / "out", "en-de", 2)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("jobs", [2, 3])
+def test_workers_change_no_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jobs: int) -> None:
+    monkeypatch.setattr(module, "BATCH", 3)
+    pairs = [(f"The {n % 12} dogs, “barking”.", f"Die {n % 12} Hunde bellen „laut“." * (n % 3)) for n in range(100)]
+    raw = write_raw(tmp_path / "raw", train=pairs, valid=pairs[:7])
+    recipe = Cleaning(deduplicate=True)
+    clean(raw, tmp_path / "one", recipe, "en-de", jobs=1)
+    clean(raw, tmp_path / "many", recipe, "en-de", jobs=jobs)
+    files = {path.name: path.read_bytes() for path in (tmp_path / "one").iterdir()}
+    assert files == {path.name: path.read_bytes() for path in (tmp_path / "many").iterdir()}
+    assert json.loads(files["report.json"])["splits"]["train"]["dropped"]["duplicate"] > 0
+    assert set(files) == {"report.json", "train.en", "train.de", "train.dropped.txt", "valid.en", "valid.de"}
+
+
+def test_reading_never_runs_far_ahead_of_writing() -> None:
+    taken = 0
+
+    def chunks() -> Iterator[Lines]:
+        nonlocal taken
+        for _ in range(50):
+            taken += 1
+            yield []
+
+    with ThreadPoolExecutor(2) as pool:
+        work = partial(module._clean_batch, [Cleaner(RECIPE, code) for code in ("en", "de")], True)
+        for done, _ in enumerate(module._map_ahead(pool, 4, work, chunks()), 1):  # type: ignore[arg-type]
+            assert taken - done <= 5
+    assert taken == 50
+
+
+@pytest.mark.parametrize(
+    ("recipe", "pairs", "parts"),
+    [
+        (
+            {"max_words": 1},
+            [("a dog .", "ein hund ."), ("", "x")],
+            ["left of 2", "1 by", "1 by max_words (1)"],
+        ),
+        (
+            {"characters": "latin"},
+            [("犬", "犬")],
+            ["1 by a side is empty", "2 characters were removed", "latin"],
+        ),
+        ({"max_ratio": 1}, [("a b", "c")], ["1 by max_ratio (1.0)"]),
+    ],
+)
+def test_nothing_left_says_which_rule_dropped_it(
+    tmp_path: Path, recipe: dict[str, object], pairs: Lines, parts: list[str]
+) -> None:
+    raw = write_raw(tmp_path / "raw", train=pairs, valid=TEST)
+    with pytest.raises(DataError) as error:
+        clean(raw, tmp_path / "clean", Cleaning.model_validate(recipe), "en-de")
+    assert all(part in str(error.value) for part in [str(raw), *parts]), error.value
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["raw"]
+
+
+def test_text_without_spaces_is_warned_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    raw = write_raw(tmp_path / "raw", train=TRAIN, valid=TEST)
+    for file in raw.glob("*.de"):
+        file.rename(file.with_suffix(".zh"))
+    clean(raw, tmp_path / "clean", Cleaning(), "en-zh")
+    assert "warning: zh is written without spaces" in capsys.readouterr().err
+
+
+def test_a_split_without_a_word_is_refused(tmp_path: Path) -> None:
+    raw = write_raw(tmp_path / "raw", train=TRAIN, valid=[("a", ""), ("b", " ")])
+    with pytest.raises(DataError, match=r"valid\.de: expected sentences, got 2 lines without a word"):
+        clean(raw, tmp_path / "clean", Cleaning(), "en-de")
+    assert not (tmp_path / "clean").exists()
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_misaligned_and_ill_encoded_files(tmp_path: Path, jobs: int) -> None:
+    raw = write_raw(tmp_path / "raw", train=TRAIN, valid=TRAIN)
+    (raw / "valid.de").write_text("eins\n")
+    with pytest.raises(DataError, match=r"valid\.en has 6, .*valid\.de has 1"):
+        clean(raw, tmp_path / "clean", RECIPE, "en-de", jobs)
+    (raw / "train.en").write_bytes(b"fine\nno \xe9t\xe9\n" * 3)
+    with pytest.raises(DataError, match=r"train\.en, line 2: expected UTF-8, got byte 0xe9 at column 4"):
+        clean(raw, tmp_path / "clean", RECIPE, "en-de", jobs)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["raw"]
+
+
+def die(chunk: Lines) -> module.Cleaned:
+    os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError(chunk)
+
+
+def test_a_killed_worker_is_reported() -> None:
+    with pytest.raises(DataError, match="fewer jobs"), module._workers(2) as run:
+        list(run(die, [[("a", "b")]]))
+
+
+def test_a_recipe_without_moses_needs_no_sacremoses() -> None:
+    code = "\n".join(
+        [
+            "import sys; from nmt.config import Cleaning; from nmt.text.clean import clean_line",
+            "clean_line('A dog.', 'en', Cleaning(punctuation=False, tokenize='none'))",
+            "print('sacremoses' in sys.modules)",
+        ]
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False\n"

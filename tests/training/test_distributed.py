@@ -1,0 +1,251 @@
+"""Training by several processes: the same model as by one, the same bits again, and one end for all."""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from snakes import ROOT
+
+from nmt.data.batches import Parallel
+from nmt.system.files import read_json, write_json
+from nmt.training.distributed import Processes, place
+from nmt.training.trainer import Experiment, train
+
+TRANSFORMER = {"layers": 1, "width": 32, "ffn": 64, "heads": 2}
+RECURRENT = {
+    "kind": "recurrent", "layers": 1, "width": 32, "tied": "none", "attention": {"kind": "local-p", "window": 3},
+}  # fmt: skip
+LIKE_ONE = {
+    "updates": 200, "validate_every": "100 updates", "checkpoint_every": "100 updates", "train_bleu": 20,
+    "schedule": {"peak": 0.001, "warmup": 20}, "label_smoothing": 0.1,
+}  # fmt: skip
+SHORT = {
+    "batch": "512 tokens", "updates": 40, "checkpoint_every": "10 updates", "validate_every": "20 updates",
+    "validation_bleu": False, "schedule": {"peak": 0.005, "warmup": 10},
+}  # fmt: skip
+
+
+def experiment(model: dict[str, Any], dropout: float, **training: Any) -> Experiment:
+    return Experiment.model_validate({"model": model | {"dropout": dropout}, "training": training})
+
+
+def shorter(config: Experiment, updates: int) -> Experiment:
+    return config.model_copy(update={"training": config.training.model_copy(update={"updates": updates})})
+
+
+# Without ReLU's kink, where another order of adding can make a gradient another one. Batches of one sentence leave the
+# second of two processes without any.
+SMOOTH = TRANSFORMER | {"activation": "gelu"}
+ALIKE = {
+    "transformer": experiment(SMOOTH, 0.0, batch="128 tokens", accumulate=2, **LIKE_ONE),
+    "recurrent": experiment(RECURRENT, 0.0, batch="256 tokens", clip=1.0, **LIKE_ONE),
+    "lone": experiment(SMOOTH, 0.0, batch="1 sentences", accumulate=3, **LIKE_ONE | {"updates": 50}),
+}
+DROPPED = experiment(TRANSFORMER, 0.2, **SHORT, consistency={})
+FORCED = experiment(RECURRENT | {"teacher_forcing": 0.75}, 0.2, **SHORT | {"updates": 15})
+JOBS = ALIKE | {
+    "dropped": DROPPED,
+    "again": DROPPED,
+    "forced": FORCED,
+    "forced again": FORCED,
+}
+
+# Arguments: the corpus, how long each update sleeps, a file of [folder, experiment] of trainings, one after the other.
+PROCESS = """
+import json, sys, time
+from contextlib import nullcontext
+from pathlib import Path
+import nmt.training.trainer as training
+from nmt.training.distributed import joined
+encoded, pause, jobs = sys.argv[1:]
+quick = training.Trainer._update
+training.Trainer._update = lambda self, step: (time.sleep(float(pause)), quick(self, step))[1]
+try:
+    with joined("cpu") as processes:
+        training.joined = lambda device: nullcontext(processes)
+        for run, config in json.loads(Path(jobs).read_text()):
+            config = training.Experiment.model_validate(config)
+            training.train(Path(encoded), Path(run), config, 1, "cpu", 1, "copy/small")
+except training.Interrupted as interruption:
+    print(interruption, file=sys.stderr)
+    sys.exit(143)
+"""
+
+
+def start(
+    folder: Path, jobs: dict[str, Experiment], corpora: tuple[Path, Path], pause: float = 0
+) -> list[subprocess.Popen[str]]:
+    """Two processes, as torchrun or srun would start them, each told its own folder of the corpus."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    write_json(folder / "jobs.json", [[str(folder / name), config.model_dump()] for name, config in jobs.items()])
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1"}
+    return [
+        subprocess.Popen(
+            [sys.executable, "-c", PROCESS, str(corpus), str(pause), str(folder / "jobs.json")],
+            env=environment | {"MASTER_PORT": str(port), "RANK": str(rank), "LOCAL_RANK": str(rank)},
+            stderr=subprocess.PIPE, text=True,
+        )
+        for rank, corpus in enumerate(corpora)
+    ]  # fmt: skip
+
+
+def ended(processes: list[subprocess.Popen[str]]) -> tuple[list[int], str]:
+    """Exit codes, and all that was said."""
+    said = [process.communicate(timeout=280)[1] for process in processes]
+    return [process.returncode for process in processes], "".join(said)
+
+
+def records(run: Path, *keys: str) -> list[tuple[Any, ...]]:
+    found = map(json.loads, (run / "log.jsonl").read_text().splitlines())
+    return [tuple(r.get(key, 0) for key in keys) for r in found if r["event"] in ("train", "valid")]
+
+
+def weights(run: Path, update: int) -> dict[str, torch.Tensor]:
+    return load_file(run / f"state/checkpoints/update-{update:08d}/weights.safetensors")
+
+
+def assert_same(one: Path, other: Path) -> None:
+    """The same weights and losses, bit for bit."""
+    last = read_json(one / "training.json")["updates"]
+    first, second = weights(one, last), weights(other, last)
+    assert first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
+    assert records(one, "event", "update", "loss") == records(other, "event", "update", "loss")
+
+
+@pytest.fixture(scope="module")
+def by_two(copy_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Every training of JOBS, by two processes."""
+    folder = tmp_path_factory.mktemp("two")
+    codes, said = ended(start(folder, JOBS, (copy_corpus, copy_corpus)))
+    assert codes == [0, 0], said
+    return folder
+
+
+@pytest.mark.parametrize("name", ALIKE)
+def test_two_processes_train_the_model_of_one(copy_corpus: Path, by_two: Path, tmp_path: Path, name: str) -> None:
+    config = ALIKE[name]
+    train(copy_corpus, tmp_path, config, 1, "cpu", 1, "copy/small")
+    found, expected = (read_json(run / "training.json") for run in (by_two / name, tmp_path))
+    assert (found["hardware"]["processes"], expected["hardware"]["processes"]) == (2, 1)
+    for fact in ("identity", "updates", "epochs", "pieces", "parameters"):
+        assert found[fact] == expected[fact]
+    for fact in ("event", "update", "epoch", "learning_rate"):
+        assert records(by_two / name, fact) == records(tmp_path, fact)
+    losses, like = (records(run, "loss", "gradient_norm") for run in (by_two / name, tmp_path))
+    for ours, theirs in zip(losses, like, strict=True):
+        assert ours == pytest.approx(theirs, rel=1e-5)
+    assert like[-1][0] < like[0][0]
+    last = config.training.updates
+    assert last
+    for key, value in weights(tmp_path, last).items():
+        ours, theirs = weights(by_two / name, last)[key], value
+        if key.endswith("attention.project.bias"):  # of queries, keys, values: softmax does not see that of the keys,
+            ours, theirs = (torch.stack(bias.chunk(3))[[0, 2]] for bias in (ours, theirs))  # whose gradient is rounding
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5, msg=key)
+
+
+@pytest.mark.parametrize(("one", "other"), [("dropped", "again"), ("forced", "forced again")])
+def test_two_processes_give_the_same_bits_again(by_two: Path, one: str, other: str) -> None:
+    assert_same(by_two / one, by_two / other)
+
+
+def test_processes_drop_different_elements(copy_corpus: Path, by_two: Path, tmp_path: Path) -> None:
+    train(copy_corpus, tmp_path, DROPPED, 1, "cpu", 1, "copy/small")
+    first, _ = (records(run, "loss") for run in (by_two / "dropped", tmp_path))
+    assert first != records(tmp_path, "loss")
+
+
+def disturbed(folder: Path, corpus: Path, number: signal.Signals) -> tuple[list[int], str, list[str]]:
+    """How a training ends whose second process gets a signal after a new checkpoint, and what checkpoints it has."""
+    found = folder / "run/state/checkpoints"
+    before = set(found.glob("update-*"))
+    processes = start(folder, {"run": DROPPED}, (corpus, corpus), pause=0.1)
+    while not set(found.glob("update-*")) - before and processes[1].poll() is None:
+        time.sleep(0.01)
+    time.sleep(0.25)
+    processes[1].send_signal(number)
+    codes, said = ended(processes)
+    assert not (folder / "run/training.json").exists()
+    return codes, said, sorted(path.name for path in found.glob("update-*"))
+
+
+def test_killed_and_told_to_stop_they_end_together_and_resume_bit_identical(
+    copy_corpus: Path, by_two: Path, tmp_path: Path
+) -> None:
+    codes, said, saved = disturbed(tmp_path, copy_corpus, signal.SIGKILL)
+    assert codes == [1, -signal.SIGKILL] and said.count("another process of this training has ended") == 1
+    assert saved == ["update-00000010"]
+    codes, said, saved = disturbed(tmp_path, copy_corpus, signal.SIGTERM)
+    assert codes == [143, 143] and said.count("stopped by SIGTERM at update") == 1
+    assert "update-00000020" <= saved[-1] < "update-00000040" and saved[-1].endswith(f"{int(said.split()[-1]):08d}")
+    codes, said = ended(start(tmp_path, {"run": DROPPED}, (copy_corpus, copy_corpus)))
+    assert codes == [0, 0], said
+    assert_same(tmp_path / "run", by_two / "dropped")
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_an_error_of_one_process_is_told_once(copy_corpus: Path, tmp_path: Path, rank: int) -> None:
+    nowhere = tmp_path / "nowhere"
+    corpora = (copy_corpus, nowhere) if rank else (nowhere, copy_corpus)
+    codes, said = ended(start(tmp_path, {"run": DROPPED}, corpora))
+    assert codes == [1, 1]
+    assert said.count("nowhere/meta.json: no such file") == 1 and "another process" not in said
+
+
+def test_one_process_goes_on_where_two_were(copy_corpus: Path, by_two: Path, tmp_path: Path) -> None:
+    config = ALIKE["transformer"]
+    shutil.copytree(by_two / "transformer", tmp_path / "run")
+    shutil.rmtree(tmp_path / "run/state/checkpoints/update-00000200")
+    train(copy_corpus, tmp_path / "run", config, 1, "cpu", 1, "copy/small")
+    assert [r[0] for r in records(tmp_path / "run", "update")][-1] == 200
+    starts = [line for line in (tmp_path / "run/log.jsonl").read_text().splitlines() if '"start"' in line]
+    assert [json.loads(line)["update"] for line in starts] == [0, 100]
+    for ours, theirs in zip(records(tmp_path / "run", "loss"), records(by_two / "transformer", "loss"), strict=True):
+        assert ours == pytest.approx(theirs, rel=1e-5)
+
+
+def test_torchrun_starts_the_command(copy_corpus: Path, tmp_path: Path) -> None:
+    config = json.dumps(shorter(DROPPED, 5).essence())
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "nmt"]
+    done = subprocess.run(
+        [*launch, "train", str(copy_corpus), str(tmp_path), "--config", config, "--device", "cpu", "--threads", "1"],
+        env=os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("valid  update") == 1
+    assert read_json(tmp_path / "training.json")["hardware"]["processes"] == 2
+
+
+def test_shares_are_all_sentences_once(copy_corpus: Path) -> None:
+    data = Parallel(copy_corpus, "train")
+    for batch in data.batches("5 sentences", (1, 0))[:3]:
+        parts = [Processes(rank, 3).share(batch) for rank in range(3)]
+        assert [len(part) for part in parts] == [2, 2, 1]
+        assert sorted(i for part in parts for i in part) == sorted(batch)
+        assert data.pieces(batch) == sum(data.batch(part).pieces for part in parts)
+
+
+def test_srun_tells_each_process_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"):
+        monkeypatch.setenv(name, "")  # what `place` sets goes with the test
+        monkeypatch.delenv(name)
+    told = {"JOB_ID": "7", "PROCID": "1", "LOCALID": "0", "LAUNCH_NODE_IPADDR": "10.0.0.3", "NTASKS": "2"}
+    for name, value in told.items():
+        monkeypatch.setenv(f"SLURM_{name}", value)
+    assert place() == (0, 1)  # in a batch script, which srun has not started
+    monkeypatch.setenv("SLURM_STEP_ID", "0")
+    monkeypatch.setenv("SLURM_STEP_NUM_TASKS", "2")
+    assert place() == (1, 2)
+    assert os.environ["MASTER_ADDR"] == "10.0.0.3" and 10_000 <= int(os.environ["MASTER_PORT"]) < 30_000

@@ -1,0 +1,111 @@
+"""Optimisers: what one step does, beside slow references; learning rates."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from pydantic import ValidationError
+from test_training import KINDS, assert_same_weights, experiment, run_to_end, weights
+from torch import Tensor, nn
+
+from nmt.config import Optimizer, Schedule
+from nmt.models.build import build
+from nmt.training import optimizer as optim
+
+RATE = 0.01
+Tensors = dict[str, Tensor]
+
+
+def after_a_step(
+    config: Optimizer, kind: str = "transformer"
+) -> tuple[nn.Module, dict[str, Tensor], dict[str, Tensor]]:
+    """A model, and by name its parameters' gradients and movements, of one step from fixed weights."""
+    torch.manual_seed(1)
+    model = build(experiment(kind=kind).model, 50, 50, 0).eval()
+    before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+    source, target = torch.randint(4, 50, (2, 8, 7)).unbind()
+    model.projection(model(source, target)).logsumexp(-1).sum().backward()
+    gradients = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+    optimizer = optim.make(model, config)
+    for group in optimizer.param_groups:
+        group["lr"] = RATE
+    optimizer.step()
+    return model, gradients, {name: parameter.detach() - before[name] for name, parameter in model.named_parameters()}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_muon_moves_hidden_matrices_along_the_gradients_nearest_orthogonal_matrix(kind: str) -> None:
+    """Found by singular values (Jordan and others 2024), as long as 0.2 a number (Liu and others 2025)."""
+    model, gradients, moved = after_a_step(Optimizer(kind="muon"), kind)
+    matrices = {id(parameter) for parameter in optim.hidden_matrices(model)}
+    found = [name for name, parameter in model.named_parameters() if id(parameter) in matrices]
+    assert len(found) > 3
+    for name in found:
+        left, lengths, right = torch.linalg.svd(gradients[name], full_matrices=False)
+        certain = lengths > lengths[0] / 20  # five steps of Newton and Schulz's leave the smallest short
+        turned = -left.T @ moved[name] @ right.T / (RATE * 0.2 * max(moved[name].shape) ** 0.5)
+        lengths = turned.diagonal()[certain]
+        assert 0.6 < lengths.min() <= lengths.max() < 1.3, name
+        assert (turned[certain][:, certain] - lengths.diag()).abs().max() < 0.2, name  # it computes in bfloat16
+
+
+def test_muon_moves_all_else_as_adamw_does() -> None:
+    model, _, moved = after_a_step(Optimizer(kind="muon", weight_decay=0.1))
+    _, _, expected = after_a_step(Optimizer(kind="adamw", weight_decay=0.1))
+    matrices = {id(parameter) for parameter in optim.hidden_matrices(model)}
+    rest = [name for name, parameter in model.named_parameters() if id(parameter) not in matrices]
+    assert {"source_embedding.pieces.weight", "encoder.0.residuals.0.norm.bias"} <= set(rest)
+    assert all(torch.equal(moved[name], expected[name]) for name in rest)
+
+
+@pytest.mark.parametrize("tied", ["none", "decoder", "all"])
+def test_embeddings_and_the_projection_are_no_hidden_matrices(tied: str) -> None:
+    config = experiment({"tied": tied, "positions": "learned"}).model
+    model = build(config, 50, 50, 0)
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    found = {names[id(parameter)] for parameter in optim.hidden_matrices(model)}
+    parts = ["attention.project", "attention.output", "feed_forward.inner", "feed_forward.outer"]
+    source = ["source_attention.project", "source_attention.output"]
+    assert found == {
+        f"{side}.0.{part}.weight"
+        for side, own in (("encoder", parts), ("decoder", [*parts, *source]))
+        for part in own
+    }  # fmt: skip
+
+
+def test_a_momentum_that_nothing_would_take_is_refused() -> None:
+    with pytest.raises(ValidationError, match=r"momentum is muon's alone; adam's is the first of betas, got 0\.9"):
+        Optimizer(momentum=0.9)
+
+
+def test_muon_resumes_bit_for_bit(copy_corpus: Path, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"optimizer": {"kind": "muon"}, "validation_bleu": False}
+    run_to_end(copy_corpus, tmp_path / "undisturbed", experiment(**options))
+    for updates in (20, 40):
+        run_to_end(copy_corpus, tmp_path / "resumed", experiment(**options, updates=updates))
+    assert_same_weights(tmp_path / "undisturbed", tmp_path / "resumed")
+    run_to_end(copy_corpus, tmp_path / "adam", experiment(validation_bleu=False))
+    matrix = "encoder.0.feed_forward.inner.weight"
+    assert not torch.equal(weights(tmp_path / "adam", 40)[matrix], weights(tmp_path / "resumed", 40)[matrix])
+
+
+@pytest.mark.parametrize(
+    ("config", "update", "expected"),
+    [
+        (Schedule(warmup=4000), 1, 128**-0.5 * 4000**-1.5),
+        (Schedule(warmup=4000), 4000, 128**-0.5 * 4000**-0.5),
+        (Schedule(warmup=4000), 16000, 128**-0.5 * 16000**-0.5),
+        (Schedule(peak=5e-3, warmup=2000, initial=1e-7), 1000, 1e-7 + (5e-3 - 1e-7) / 2),
+        (Schedule(peak=5e-3, warmup=2000, initial=1e-7), 8000, 2.5e-3),
+        (Schedule(kind="constant", peak=3e-3, warmup=0), 1, 3e-3),
+        (Schedule(kind="constant", peak=3e-3, warmup=10), 5, 1.5e-3),
+        (Schedule(kind="cosine", peak=1e-3, warmup=100), 600, 5e-4),
+        (Schedule(kind="cosine", peak=1e-3, warmup=100), 1100, 0.0),
+        (Schedule(peak=1e-3, warmup=100, cooldown=200), 900, 1e-3 / 3),
+        (Schedule(peak=1e-3, warmup=100, cooldown=200), 1000, 1e-3 * 10**-0.5 / 2),
+        (Schedule(kind="constant", peak=1e-3, warmup=100, cooldown=200), 1100, 0.0),
+    ],
+)
+def test_learning_rates(config: Schedule, update: int, expected: float) -> None:
+    assert optim.learning_rate(update, config, 128, 1100) == pytest.approx(expected, abs=1e-12)

@@ -1,0 +1,172 @@
+"""Exports: CTranslate2 against our own model and search, by scores and translations; MLflow's pyfunc."""
+
+import itertools
+import json
+import random
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from commands import run
+from copytask import copy_lines
+
+from nmt.config import Decoding, Recurrent, SpecialIds
+from nmt.config import Transformer as Config
+from nmt.models.build import build
+from nmt.system.files import read_json, write_json
+from nmt.text.subwords import Vocabulary
+from nmt.training.checkpoint import weights_of, write_tensors
+from nmt.translation.translator import Translator
+
+ctranslate2 = pytest.importorskip("ctranslate2")
+IDS = SpecialIds()
+Scored = tuple[list[str], float]  # pieces and score
+
+
+def export(model: Path, out: Path, to: str) -> None:
+    code, output = run("export", model, out, "--format", to)
+    assert code == 0, output
+
+
+def engine(folder: Path) -> Any:
+    return ctranslate2.Translator(str(folder), inter_threads=1, intra_threads=1)
+
+
+def random_model(corpus: Path, folder: Path, settings: dict[str, Any]) -> Path:
+    """A model directory whose every weight is random, also those that start as zeros and ones."""
+    folder.mkdir()
+    config = Config.model_validate({"width": 16, "ffn": 24, "heads": 4, "max_positions": 32, **settings})
+    for side in ("source", "target"):
+        shutil.copyfile(corpus / f"{side}.model", folder / f"{side}.model")
+    sizes = [len(Vocabulary(folder / f"{side}.model")) for side in ("source", "target")]
+    torch.manual_seed(3)
+    model = build(config, *sizes, IDS.pad)
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.5)
+    write_tensors(weights_of(model), folder / "weights.safetensors")
+    vocabulary = {"source": sizes[0], "target": sizes[1]}
+    write_json(folder / "config.json", {"model": config.model_dump(), "vocabulary": vocabulary})
+    write_json(folder / "cleaning.json", {"cleaning": {}, "languages": "en-de"})
+    write_json(folder / "provenance.json", {})
+    return folder
+
+
+VARIANTS = [
+    {"norm": norm, "tied": tied, "positions": positions, "activation": activation, "scale_embeddings": scaled}
+    for (norm, positions), (tied, activation, scaled) in itertools.product(
+        itertools.product(("post", "pre"), ("sinusoidal", "learned")),
+        [("none", "relu", True), ("decoder", "gelu", False), ("all", "gelu", True)],
+    )
+]
+
+
+@pytest.mark.parametrize("settings", VARIANTS, ids=lambda settings: "-".join(map(str, settings.values())))
+def test_random_models_give_the_same_log_probabilities(
+    copy_corpus: Path, tmp_path: Path, settings: dict[str, Any]
+) -> None:
+    folder = random_model(copy_corpus, tmp_path / "model", {"layers": 2, "decoder_layers": 1, **settings})
+    export(folder, tmp_path / "out", "ctranslate2")
+    translator, numbers = Translator.load(folder, "cpu", 1), random.Random(1)
+    sources, targets = ([numbers.choices(range(4, 14), k=k) for k in lengths] for lengths in ([1, 5, 9], [4, 1, 8]))
+    pieces = [list(map(translator.source.pieces, sources)), list(map(translator.target.pieces, targets))]
+    for source, target, theirs in zip(sources, targets, engine(tmp_path / "out").score_batch(*pieces), strict=True):
+        with torch.inference_mode():
+            inputs = torch.tensor([[IDS.bos, *source, IDS.eos]]), torch.tensor([[IDS.bos, *target]])
+            log_probs = translator.model.log_probabilities(translator.model(*inputs)[0])
+        ours = [float(log_probs[t, piece]) for t, piece in enumerate([*target, IDS.eos])]
+        assert theirs.log_probs == pytest.approx(ours, abs=2e-5)
+
+
+def scored(model: Path, folder: Path, lines: list[str], **options: Any) -> list[tuple[Scored, Scored]]:
+    """Ours and CTranslate2's of the lines that both end before the limit: there they differ, we force an end."""
+    translator, limit = Translator.load(model, "cpu", 1), 12
+    decoding = Decoding(beam=options["beam_size"], length_factor=1e-9, length_extra=limit)
+    ours = [(translator.target.pieces(t.ids), t.score) for t, *_ in translator.translate_clean(lines, decoding)]
+    found = engine(folder).translate_batch(
+        [translator.source.pieces(row) for row in translator.source.encode(lines)],
+        return_scores=True, min_decoding_length=0, max_decoding_length=limit + 1, **options,
+    )  # fmt: skip
+    theirs = [(result.hypotheses[0], result.scores[0]) for result in found]
+    return [(a, b) for a, b in zip(ours, theirs, strict=True) if max(len(a[0]), len(b[0])) < limit]
+
+
+def test_searches_agree_but_for_when_they_stop(model: Path, tmp_path: Path) -> None:
+    export(model, tmp_path / "out", "ctranslate2")
+    lines = copy_lines(400, 5)
+    found = scored(model, tmp_path / "out", lines, beam_size=1)
+    assert len(found) > 100 and all(a[0] == b[0] for a, b in found)
+    assert all(a[1] == pytest.approx(b[1], abs=1e-4) for a, b in found)  # log p / length, EOS counted, in both
+    found = scored(model, tmp_path / "out", lines, beam_size=5)
+    equal = [a[1] == pytest.approx(b[1], abs=1e-4) for a, b in found if a[0] == b[0]]
+    assert all(equal) and len(equal) > 0.5 * len(found) > 50
+    assert all(a[1] > b[1] - 1e-4 for a, b in found)  # it never stops later than we do
+    found = scored(model, tmp_path / "out", lines, beam_size=5, patience=10)
+    assert all(a[1] < b[1] + 1e-4 for a, b in found)  # nor, with patience, earlier
+
+
+def test_the_readme_translates(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    export(model, tmp_path / "out", "ctranslate2")
+    monkeypatch.chdir(tmp_path / "out")
+    code = Path("README.md").read_text().split("```")[1].removeprefix("python")
+    exec(code, {"line": "w1 w2 w3"})
+    expected = Translator.load(model, "cpu", 1).translate_clean(["w1 w2 w3"], Decoding())
+    assert capsys.readouterr().out.strip() == expected[0][0].text
+    assert read_json(Path("cleaning.json")) == read_json(model / "cleaning.json")
+
+
+def test_mlflow_loads_the_pyfunc_and_predicts(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import mlflow
+    import pandas
+
+    monkeypatch.setattr(sys, "path", list(sys.path))  # loading adds the model's own copy of the package
+    export(model, tmp_path / "out", "pyfunc")
+    lines = [" W1  w2 w3", "", "w4 w5"]
+    loaded = mlflow.pyfunc.load_model(str(tmp_path / "out"))
+    expected = Translator.load(model, "cpu", 1).translate(lines)
+    assert loaded.predict(lines) == expected == loaded.predict(pandas.DataFrame(lines))
+    assert (tmp_path / "out" / "code" / "nmt" / "translate.py").exists()
+    assert not list((tmp_path / "out").rglob("*.pkl"))
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (shutil.Error([("a", "out/a", "No space left"), ("b", "out/b", "x")]), "nmt: out/a: No space left; check"),
+        (shutil.SameFileError("'a' and 'a' are the same file"), "nmt: writing: 'a' and 'a' are the same file; check"),
+    ],
+)
+def test_what_could_not_be_copied_is_one_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: OSError, message: str
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("nmt.translation.export.export", fail)
+    code, output = run("export", tmp_path, tmp_path / "out", "--format", "pyfunc")
+    assert code == 1 and output.startswith(message) and len(output.splitlines()) == 1
+
+
+def test_a_recurrent_model_and_a_folder_in_use_are_refused(model: Path, tmp_path: Path) -> None:
+    (tmp_path / "used").mkdir()
+    (tmp_path / "used" / "thesis.txt").write_text("mine")
+    code, output = run("export", model, tmp_path / "used", "--format", "ctranslate2")
+    assert code == 1 and "new or empty" in output and (tmp_path / "used" / "thesis.txt").read_text() == "mine"
+    folder = shutil.copytree(model, tmp_path / "recurrent")
+    for kind in ("pyfunc", "ctranslate2"):
+        code, output = run("export", folder, folder / "within", "--format", kind)
+        assert code == 1 and "expected a folder outside" in output and not (folder / "within").exists()
+    config = json.loads((folder / "config.json").read_text())
+    config["model"] = {"kind": "recurrent", "layers": 1, "width": 8}
+    write_json(folder / "config.json", config)
+    sizes = config["vocabulary"]
+    network = build(Recurrent.model_validate(config["model"]), sizes["source"], sizes["target"], IDS.pad)
+    write_tensors(weights_of(network), folder / "weights.safetensors")
+    write_json(folder / "provenance.json", {})
+    code, output = run("export", folder, tmp_path / "out", "--format", "ctranslate2")
+    assert code == 1 and "expected a Transformer, got a recurrent model" in output and "pyfunc" in output
+    assert not (tmp_path / "out").exists()

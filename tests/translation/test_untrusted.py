@@ -1,0 +1,177 @@
+"""Models, data and settings made by others: nothing in them runs, and nothing is written outside its folder."""
+
+import os
+import pickle
+import shutil
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import yaml
+from commands import run
+from snakes import Project
+from test_workflow import TABLE
+
+from nmt.config import Table, Workflow
+from nmt.config.yaml import load_yaml, parse
+from nmt.corpora.sources import Text
+from nmt.data.batches import Parallel
+from nmt.models.build import build
+from nmt.system.errors import ConfigError, DataError
+from nmt.system.files import read_json, sha256, write_json
+from nmt.training.checkpoint import OPTIMIZER, WEIGHTS, Checkpoints, read_tensors, write_tensors
+from nmt.training.optimizer import make
+from nmt.training.trainer import Experiment
+from nmt.translation.translator import Translator
+
+EVIL = "a; touch hacked"
+
+
+class Bomb:
+    """Unpickled, it leaves a file."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.mkdir, (str(self.file),)
+
+
+def test_a_model_of_no_numbers_is_said_to_be_one(model: Path, tmp_path: Path) -> None:
+    shutil.copytree(model, tmp_path / "model")
+    (tmp_path / "model/provenance.json").unlink()  # it has the weights' checksum
+    weights = {name: torch.full_like(one, torch.nan) for name, one in read_tensors(model / WEIGHTS).items()}
+    write_tensors(weights, tmp_path / "model" / WEIGHTS)
+    (tmp_path / "text").write_text("w1\n\nw2\n")
+    for command in (
+        ["translate", tmp_path / "model", tmp_path / "text"],
+        ["decode", tmp_path / "model", tmp_path / "text", tmp_path / "out"],
+    ):
+        code, output = run(*command, "--device", "cpu")
+        assert code == 1 and "the model's probabilities are no numbers" in output
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("packed", ["pickle", "torch"])
+def test_weights_that_are_a_pickle_are_refused_unopened(model: Path, tmp_path: Path, packed: str) -> None:
+    folder, hacked = tmp_path / "model", tmp_path / "hacked"
+    shutil.copytree(model, folder)
+    if packed == "torch":
+        torch.save({"weight": Bomb(hacked)}, folder / "weights.safetensors")
+    else:
+        (folder / "weights.safetensors").write_bytes(pickle.dumps(Bomb(hacked)))
+    with pytest.raises(DataError, match=r"weights\.safetensors: expected safetensors"):
+        Translator.load(folder, "cpu")
+    assert not hacked.exists()
+
+
+def test_a_checkpoint_that_is_a_pickle_is_set_aside_unopened(tmp_path: Path) -> None:
+    config = Experiment.model_validate({"model": {"layers": 1, "width": 8, "heads": 1}, "training": {"updates": 1}})
+    network = build(config.model, 10, 10, 0)
+    checkpoint, hacked = tmp_path / "checkpoints" / "update-00000001", tmp_path / "hacked"
+    checkpoint.mkdir(parents=True)
+    for name in (WEIGHTS, OPTIMIZER):
+        (checkpoint / name).write_bytes(pickle.dumps(Bomb(hacked)))
+    hashes = {name: sha256(checkpoint / name) for name in (WEIGHTS, OPTIMIZER)}  # right ones: its maker knew them
+    write_json(checkpoint / "progress.json", {"progress": {"update": 1}, "sha256": hashes})
+    with pytest.warns(UserWarning, match="expected safetensors"):
+        progress = Checkpoints(checkpoint.parent).resume(network, make(network, config.training.optimizer))
+    assert progress.update == 0 and not hacked.exists()
+
+
+def test_a_model_of_an_unknown_kind_is_named(model: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(model, folder)
+    config = read_json(folder / "config.json")
+    write_json(folder / "config.json", config | {"model": {**config["model"], "kind": "os.system"}})
+    code, output = run("translate", folder, text="w1\n")
+    assert (
+        code == 1 and "expected a model directory, got one whose files do not fit" in output and "os.system" in output
+    )
+
+
+def test_encoded_text_with_objects_is_refused_unopened(copy_corpus: Path, tmp_path: Path) -> None:
+    folder, hacked = tmp_path / "encoded", tmp_path / "hacked"
+    shutil.copytree(copy_corpus, folder)
+    np.save(folder / "train.source.offsets.npy", np.array([Bomb(hacked)], dtype=object), allow_pickle=True)
+    with pytest.raises(DataError, match="expected encoded text"):
+        Parallel(folder, "train")
+    assert not hacked.exists()
+
+
+def test_a_member_of_an_archive_is_read_and_never_unpacked(tmp_path: Path) -> None:
+    folder = tmp_path / "inside"
+    folder.mkdir()
+    with zipfile.ZipFile(folder / "a.zip", "w") as archive:
+        archive.writestr("../outside.txt", "x\n")
+        archive.writestr("/tmp/nmt-outside.txt", "y\n")
+    before = sorted(tmp_path.rglob("*"))
+    assert list(Text(folder / "a.zip", "", "../outside.txt").lines()) == ["x"]
+    assert list(Text(folder / "a.zip", "", "/tmp/nmt-outside.txt").lines()) == ["y"]
+    assert sorted(tmp_path.rglob("*")) == before and not Path("/tmp/nmt-outside.txt").exists()
+
+
+def test_yaml_makes_no_objects(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="could not determine a constructor"):
+        load_yaml(f"a: !!python/object/apply:os.mkdir ['{tmp_path}/hacked']", "config.yaml")
+    assert not (tmp_path / "hacked").exists()
+
+
+SYSTEM = {"corpus": "scenes", "languages": "en-de", "training": {"updates": 2}}
+ROW = {"label": "x", "system": "s"}
+TABLES = {
+    "system": {"systems": {EVIL: SYSTEM}, "rows": [{**ROW, "system": EVIL}]},
+    "corpus": {"systems": {"s": {**SYSTEM, "corpus": EVIL}}, "rows": [ROW]},
+    "languages": {"systems": {"s": {**SYSTEM, "languages": f"en-{EVIL}"}}, "rows": [ROW]},
+    "test": {"systems": {"s": SYSTEM}, "rows": [{**ROW, "test": EVIL}]},
+    "at": {"systems": {"s": SYSTEM}, "rows": [{**ROW, "at": f"epoch 1{EVIL}"}]},
+    "batch": {"systems": {"s": {**SYSTEM, "training": {"updates": 2, "batch": f"64 sentences{EVIL}"}}}, "rows": [ROW]},
+}
+
+
+@pytest.mark.parametrize("case", TABLES)
+def test_names_in_tables_that_a_shell_would_run_are_refused(case: str) -> None:
+    text = yaml.safe_dump({"caption": "c", "tests": ["test"], **TABLES[case]})
+    with pytest.raises(ConfigError, match="touch hacked"):
+        parse(Table, text, "t.yaml")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"tables": [EVIL]},
+        {"tables": ["one"], "results": "r;touch${IFS}hacked"},
+        {"tables": ["one"], "results": "$(touch hacked)"},
+        {"tables": ["one"], "mirror": "`touch${IFS}hacked`"},
+        {"tables": ["one"], "corpora": {EVIL: {"train": {}, "valid": {}}}},
+        {"tables": ["one"], "device": f"cpu{EVIL}"},
+    ],
+)
+def test_settings_that_a_shell_would_run_are_refused(settings: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match="hacked"):
+        parse(Workflow, yaml.safe_dump(settings), "config.yaml")
+
+
+def test_a_table_file_whose_name_a_shell_would_run_is_refused(tmp_path: Path) -> None:
+    project = Project(tmp_path, {"one": TABLE})
+    project.write(f"workflow/tables/{EVIL}.yaml", TABLE)
+    done = project.snakemake()
+    assert done.returncode == 1 and f"expected a name of letters, digits, _ . -, got '{EVIL}'" in done.stdout
+    assert not list(tmp_path.rglob("hacked"))
+
+
+def test_labels_captions_and_paths_of_files_are_never_run(tmp_path: Path) -> None:
+    """What may hold any text reaches commands quoted."""
+    odd = tmp_path / "$(touch hacked) 'x'.en"
+    odd.write_text("a\n")
+    pair = {"en": str(odd), "de": str(odd)}
+    table = {**TABLE, "caption": EVIL, "rows": [{"label": EVIL, "system": "small", "note": "`touch hacked`"}]}
+    table["systems"] = {"small": {**SYSTEM, "corpus": "mine"}}
+    corpora = {"mine": {"train": pair, "valid": pair, "tests": {"test": pair}, "licence": EVIL}}
+    project = Project(tmp_path, {"one": table}, corpora=corpora)
+    project.snakemake("--until", "download")
+    assert (tmp_path / "results/corpora/mine/en-de/raw/train.en").read_text() == "a\n"
+    assert not list(tmp_path.rglob("hacked"))

@@ -1,0 +1,339 @@
+"""The rules: what runs for which target, what runs again after which change, and what wrong settings say."""
+
+import copy
+import functools
+import json
+import operator
+import re
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner
+from jsonschema import Draft202012Validator
+from snakes import ROOT, Project, jobs
+
+from nmt.cli.main import main
+from nmt.config import load_table
+
+SYSTEM = {"corpus": "scenes", "languages": "en-de", "training": {"updates": 2}}
+TABLE: dict[str, Any] = {
+    "caption": "Two systems that share their data",
+    "tests": ["test"],
+    "systems": {"small": SYSTEM, "large": {**SYSTEM, "model": {"layers": 8}}},
+    "rows": [
+        {"label": "small", "system": "small", "at": "best"},
+        {"label": "small, averaged", "system": "small", "at": "average best 2"},
+        {"label": "large", "system": "large", "at": "epoch 1"},
+        {"label": "somebody's", "published": {"bleu": 30.0}},
+    ],
+}
+AFTER_TRAINING = {"average": 1, "decode": 1, "score": 1, "report": 1, "track": 1, "all": 1}
+
+
+def stubbed(folder: Path) -> Project:
+    """Runs a stand-in for `nmt`, which writes each stage's files at once."""
+    made = Project(folder, {"one": TABLE})
+    made.env["BASH_FUNC_nmt%%"] = f'() {{ "{sys.executable}" "{ROOT}/tests/helpers/stub.py" "$@"; }}'
+    return made
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return stubbed(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def first_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A folder where everything is made, and what Snakemake said."""
+    done = stubbed(tmp_path_factory.mktemp("built")).snakemake()
+    assert done.returncode == 0, done.stdout
+    return Path(done.args[done.args.index("--directory") + 1]), done.stdout
+
+
+@pytest.fixture
+def built(first_run: tuple[Path, str], tmp_path: Path) -> Project:
+    """A copy of that folder, times included, whose configuration is still that of the run."""
+    project = stubbed(tmp_path)
+    shutil.copytree(first_run[0], tmp_path, dirs_exist_ok=True)
+    return project
+
+
+@pytest.mark.parametrize("name", ["cluster", "config", "table"])
+def test_schemas_are_those_of_the_models(name: str, tmp_path: Path) -> None:
+    assert CliRunner().invoke(main, ["schemas", str(tmp_path)]).exit_code == 0
+    written, committed = (folder / f"{name}.schema.json" for folder in (tmp_path, ROOT / "workflow" / "schemas"))
+    assert json.loads(written.read_text()) == json.loads(committed.read_text()), "run: make schemas"
+    assert not {'"ge":', '"lt":'} & set(committed.read_text().split()), "bounds that no editor knows"
+
+
+def faults(table: dict[str, Any]) -> list[str]:
+    """What an editor underlines."""
+    schema = json.loads((ROOT / "workflow" / "schemas" / "table.schema.json").read_text())
+    return ["/".join(map(str, fault.absolute_path)) for fault in Draft202012Validator(schema).iter_errors(table)]
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "workflow" / "tables").glob("*.yaml")), ids=lambda path: path.stem)
+def test_an_editor_finds_no_fault_in_any_table(path: Path) -> None:
+    assert faults(yaml.safe_load(path.read_text())) == []
+
+
+@pytest.mark.parametrize(
+    ("place", "wrong"),
+    [
+        ("defaults/training", {"updates": 2, "label_smoothign": 0.1}),
+        ("systems/small/model", {"kind": "recurrent", "heads": 2}),
+        ("systems/small/subwords/kind", "bqe"),
+    ],
+)
+def test_an_editor_finds_wrong_keys_of_systems(place: str, wrong: Any) -> None:
+    table = {"defaults": {"training": {}}, **copy.deepcopy(TABLE)}
+    table["systems"]["small"] |= {"model": {}, "subwords": {}}
+    *path, last = place.split("/")
+    functools.reduce(operator.getitem, path, table)[last] = wrong
+    assert faults(table) == [place]
+
+
+def test_every_table_can_be_asked_for_by_name(tmp_path: Path) -> None:
+    tables = {path.stem: load_table(path) for path in (ROOT / "workflow" / "tables").glob("*.yaml")}
+    project = Project(tmp_path, {"one": TABLE})
+    for name in tables:
+        text = (ROOT / "workflow" / "tables" / f"{name}.yaml").read_text()
+        (tmp_path / "workflow" / "tables" / f"{name}.yaml").write_text(text)
+    for split in ("train", "valid", "test_2016_flickr"):  # what a user must have for multi30k_images
+        (tmp_path / f"{split}.npy").touch()
+    own = {"images": {"multi30k": {"features": "."}}, "word_vectors": {"glove": "none"}}
+    project.write("config.yaml", {"tables": ["one"], **own})
+    done = project.snakemake("--dry-run", *(f"table_{name}" for name in tables))
+    assert done.returncode == 0, done.stdout
+    said = re.findall(r"^rule train:.*?wildcards: table=(\S+), system=(\S+), seed=(\d+)", done.stdout, re.DOTALL | re.M)
+    systems = {(name, row.system or "") for name, table in tables.items() for row in table.rows if row.system}
+    added = (system.back_translation for table in tables.values() for system in table.systems.values())
+    systems |= {(text.table, text.system) for text in added if text}
+    assert set(said) == {(name, one, str(seed)) for name, one in systems for seed in tables[name].seeds_of(one, [1])}
+    assert jobs(done.stdout)["train"] == len(said)
+
+
+def test_systems_share_their_data_and_rows_their_training(project: Project) -> None:
+    done = project.snakemake("--dry-run")
+    data = {"download": 1, "clean": 1, "subwords": 1, "encode": 1}
+    rows = {"average": 3, "decode": 3, "score": 3}
+    assert jobs(done.stdout) == {**data, "train": 2, **rows, "track": 2, "report": 1, "all": 1}
+
+
+SEEING = {**SYSTEM, "model": {"kind": "multimodal", "backbone": "efficientnet-lite0"}}
+PICTURED: dict[str, Any] = {
+    "caption": "A system that sees pictures, and one that does not",
+    "tests": ["test"],
+    "systems": {
+        "text": SYSTEM,
+        "seeing": SEEING,
+        "blind": {**SEEING, "model": {"kind": "multimodal", "images": "blank"}},
+    },
+    "rows": [
+        {"label": "text", "system": "text"},
+        {"label": "seeing", "system": "seeing"},
+        {"label": "seeing others", "system": "seeing", "decoding": {"images": "random"}},
+        {"label": "blind", "system": "blind"},
+    ],
+}
+
+
+def test_pictures_are_drawn_and_seen_where_systems_look_at_them(tmp_path: Path) -> None:
+    project = stubbed(tmp_path)
+    project.write("workflow/tables/one.yaml", PICTURED)
+    said = project.snakemake("--dry-run").stdout
+    assert {rule: jobs(said)[rule] for rule in ("draw", "features", "train")} == {"draw": 1, "features": 3, "train": 3}
+    folder = "results/features/scenes/efficientnet-lite0"
+    assert f"--images {folder} --tracking" in said and said.count("--images") == 3  # one training, two translations
+    assert said.count(f"--images {folder}/test.npy") == 2
+    assert project.snakemake().returncode == 0
+    assert "Nothing to be done" in project.snakemake().stdout
+
+
+def test_pictures_and_features_of_the_users_own(tmp_path: Path) -> None:
+    project = stubbed(tmp_path)
+    for name in ("train", "valid", "test"):
+        (tmp_path / f"{name}.txt").write_text("1.jpg\n")
+    project.write("workflow/tables/one.yaml", PICTURED)
+    images: dict[str, Any] = {"folder": "photos", "lists": {name: f"{name}.txt" for name in ("train", "valid", "test")}}
+    project.write("config.yaml", {"tables": ["one"], "images": {"scenes": {**images, "missing": "blank"}}})
+    said = project.snakemake("--dry-run").stdout
+    assert jobs(said)["features"] == 3 and "draw" not in jobs(said) and "nmt features photos valid.txt" in said
+    assert "--missing=blank" in said
+    for name in ("train", "valid", "test"):
+        (tmp_path / f"{name}.npy").write_text("")
+    project.write("config.yaml", {"tables": ["one"], "images": {"scenes": {"features": "."}}})
+    said = project.snakemake("--dry-run").stdout
+    assert "features" not in jobs(said) and "--images test.npy" in said
+    del images["lists"]["test"]
+    project.write("config.yaml", {"tables": ["one"], "images": {"scenes": images}})
+    message = "row 'seeing': expected pictures of scenes's test, got none; "
+    message += "give them, or features made of them, under images: scenes:"
+    assert message in project.snakemake("--dry-run").stdout
+
+
+def test_seeds_and_limit_from_the_command_line(project: Project) -> None:
+    done = project.snakemake("--dry-run", "--config", "seeds=[1, 2, 3]", "limit=5", "results=elsewhere")
+    assert jobs(done.stdout)["train"] == 6
+    assert "elsewhere/corpora/scenes-first5/en-de/raw --limit=5" in done.stdout
+
+
+def test_a_second_run_has_nothing_to_do(first_run: tuple[Path, str], built: Project) -> None:
+    assert "results/tables/one.html" in first_run[1]
+    assert "Nothing to be done" in built.snakemake().stdout
+
+
+SHARDED = ["--config", "shards={clean: 2, encode: 3, decode: 2}"]
+
+
+def test_shards_are_jobs_of_their_own(project: Project) -> None:
+    said = project.snakemake(*SHARDED)
+    assert said.returncode == 0, said.stdout
+    ran = jobs(said.stdout)
+    assert {rule: ran[rule] for rule in ("clean", "clean_shard", "encode_shard", "decode_shard", "decode")} == {
+        "clean": 1, "clean_shard": 2, "encode_shard": 3, "decode_shard": 6, "decode": 3,
+    }  # fmt: skip
+    assert "--shard 3/3" in said.stdout and not list(project.folder.glob("results/**/*.shard-*-of-?"))
+    assert "Nothing to be done" in project.snakemake("--dry-run", *SHARDED).stdout
+
+
+def changed(path: str, value: object) -> dict[str, Any]:
+    """The table with one value changed at a dotted path."""
+    table = copy.deepcopy(TABLE)
+    *parents, last = path.split(".")
+    at = table
+    for part in parents:
+        at = at.setdefault(part, {})
+    at[last] = value
+    return table
+
+
+CHANGES: dict[str, tuple[dict[str, Any], dict[str, int]]] = {
+    "caption": (changed("caption", "Another"), {"report": 1, "all": 1}),
+    "dropout": (
+        changed("systems.large.model.dropout", 0.3),
+        {"train": 1, **AFTER_TRAINING},
+    ),
+    "subwords": (
+        changed("systems.large.subwords", {"size": 99}),
+        {"subwords": 1, "encode": 1, "train": 1, **AFTER_TRAINING},
+    ),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_change_makes_again_only_what_depends_on_it(built: Project, change: str) -> None:
+    table, expected = CHANGES[change]
+    built.write("workflow/tables/one.yaml", table)
+    assert jobs(built.snakemake("--dry-run").stdout) == expected
+
+
+def test_where_things_run_and_new_tables_make_nothing_again(built: Project) -> None:
+    elsewhere = ["--config", "device=auto", "mirror=/nowhere"]
+    assert "Nothing to be done" in built.snakemake("--dry-run", *elsewhere).stdout
+    built.write("workflow/tables/two.yaml", TABLE)
+    assert "Nothing to be done" in built.snakemake("--dry-run").stdout
+
+
+def test_a_killed_training_is_tried_again_and_finds_its_state(project: Project) -> None:
+    project.env["STUB_FAILURES"] = "2"
+    done = project.snakemake()
+    assert done.returncode == 0, done.stdout
+    state = project.folder / "results/runs/one/small/seed1/state/attempts"
+    assert len(state.read_text()) == 3
+
+
+def test_a_report_that_fails_leaves_the_last_one(built: Project) -> None:
+    tables = built.folder / "results/tables"
+    (tables / "one.md").write_text("the last one\n")
+    built.write("workflow/tables/one.yaml", changed("caption", "Another"))
+    built.env["STUB_FAILS"] = "report"
+    assert built.snakemake().returncode == 1
+    assert (tables / "one.md").read_text() == "the last one\n"
+    assert {path.suffix for path in tables.iterdir()} == {".md", ".csv", ".json", ".html"}
+    assert (built.folder / "results/figures/one/loss.png").exists()
+
+
+def test_users_files_are_watched(project: Project) -> None:
+    for name in ("a.en", "a.de"):
+        (project.folder / name).write_text("x\n")
+    pair = {"en": "a.en", "de": "a.de"}
+    settings = {"tables": ["one"], "corpora": {"mine": {"train": pair, "valid": pair, "tests": {"test": pair}}}}
+    table = copy.deepcopy(TABLE)
+    for system in table["systems"].values():
+        system["corpus"] = "mine"
+    project.write("workflow/tables/one.yaml", table)
+    project.write("config.yaml", settings)
+    first = project.snakemake()
+    assert first.returncode == 0, first.stdout
+    (project.folder / "a.de").write_text("y\n")
+    assert jobs(project.snakemake("--dry-run").stdout)["download"] == 1
+
+
+WRONG = {
+    "key": (["--config", "limt=3"], "--config, line 1: limt: unknown key; did you mean 'limit'?"),
+    "value": (["--config", "device=gpu"], 'device: expected auto, cpu or cuda, got "gpu"'),
+    "table": (["--config", "tables=[onee]"], "workflow/tables/onee.yaml: no such file"),
+    "target": (["table_onee"], "no target 'table_onee'; did you mean 'table_one'?"),
+    "target of inputs": (["inputs_onee"], "no target 'inputs_onee'; did you mean 'inputs_one'?"),
+    "system": (
+        ["results/runs/one/smal/seed1/training.json"],
+        "workflow/tables/one.yaml: no system 'smal'; did you mean 'small'?",
+    ),
+}
+
+
+FILES = {
+    "not YAML": ("config.yaml", "tables: [\n", "config.yaml, line 2: expected YAML"),
+    "other bytes": ("config.yaml", "tables: [one]\n# caf\xe9\n", "config.yaml, line 2: expected UTF-8"),
+    "nothing": ("config.yaml", "", "config.yaml: expected keys and their values, got none"),
+    "key": ("config.yaml", "tables: [one]\nlimt: 3\n", "config.yaml, line 2: limt: unknown key"),
+    "own text": (
+        "config.yaml",
+        "tables: [one]\ncorpora: {scenes2: {train: &a {en: a, de: b}, valid: *a, tests: {test: *a}}}\n",
+        "corpora.scenes2.train.en: a: no such file",
+    ),
+    "corpus": ("workflow/tables/one.yaml", None, "workflow/tables/one.yaml: systems.small: unknown corpus: 'scenes2'"),
+}
+
+
+@pytest.mark.parametrize("case", FILES)
+def test_wrong_files_are_said_once_and_alone(project: Project, case: str) -> None:
+    name, text, message = FILES[case]
+    if case in ("own text", "corpus"):
+        table = copy.deepcopy(TABLE)
+        for system in table["systems"].values():
+            system["corpus"] = "scenes2"
+        project.write("workflow/tables/one.yaml", table)
+    if text is not None:
+        (project.folder / name).write_bytes(text.encode("latin-1"))
+    done = project.snakemake("--dry-run")
+    assert done.returncode == 1
+    assert done.stdout.count(message) == 1
+    assert "Traceback" not in done.stdout
+
+
+def test_a_wrong_table_that_nobody_asked_for_is_left_out(project: Project) -> None:
+    project.write("workflow/tables/draft.yaml", {"x": 1})
+    done = project.snakemake("--dry-run")
+    assert done.returncode == 0 and "draft.yaml, line 1: x: unknown key" in done.stdout
+    asked = project.snakemake("--dry-run", "table_draft")
+    assert asked.returncode == 1 and "draft.yaml, line 1: x: unknown key" in asked.stdout
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_wrong_settings_are_said_once_and_alone(project: Project, case: str) -> None:
+    arguments, message = WRONG[case]
+    done = project.snakemake("--dry-run", *arguments)
+    assert done.returncode == 1
+    assert done.stdout.count(message) == 1
+    assert "Traceback" not in done.stdout
+
+
+def test_lint(tmp_path: Path) -> None:
+    done = Project(tmp_path, {"one": TABLE}).snakemake("--lint")
+    assert done.returncode == 0, done.stdout
