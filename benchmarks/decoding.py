@@ -26,7 +26,7 @@ from typing import Any
 import click
 
 from benchmarks.measure import TEXT, TRAINED, Failed, environment, peak_memory, process, table
-from nmt.config import Decoding
+from nmt.config.decoding import Decoding
 from nmt.system.files import read_json, read_lines
 
 SEARCHES = {"greedy": 1, "beam 5": 5}

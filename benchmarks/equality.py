@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from benchmarks.measure import environment, table
 from benchmarks.training import RECIPES, prepare
-from nmt.config import Optimizer
+from nmt.config.training import Optimizer
 from nmt.models.attention import Attention, KeysValues
 from nmt.models.embedding import Embedding
 from nmt.models.masked_rnn import packed

@@ -16,7 +16,7 @@ import click
 import ctranslate2
 
 from benchmarks.measure import TEXT, TRAINED
-from nmt.config import Decoding
+from nmt.config.decoding import Decoding
 from nmt.system.files import read_lines
 from nmt.translation.export import export
 from nmt.translation.translator import Translator

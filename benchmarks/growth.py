@@ -19,7 +19,7 @@ import click
 import numpy as np
 
 from benchmarks.measure import environment, peak_memory, process, table
-from nmt.config import SpecialIds
+from nmt.config.data import SpecialIds
 from nmt.system.files import write_json
 from nmt.text.subwords import SIDES
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from nmt.config import Cleaning
+from nmt.config.data import Cleaning
 from nmt.system import machine
 from nmt.system.files import write_text
 

@@ -23,7 +23,7 @@ from typing import Any
 import click
 
 from benchmarks.measure import TRAINED
-from nmt.config import Cleaning
+from nmt.config.data import Cleaning
 from nmt.corpora.scenes.corpus import scenes, sentence
 from nmt.system.files import read_json
 from nmt.text.clean import Cleaner

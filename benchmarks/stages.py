@@ -22,7 +22,7 @@ from typing import Any
 import click
 
 from benchmarks.measure import ROOT, environment, middle, table
-from nmt.config import Cleaning, Subwords
+from nmt.config.data import Cleaning, Subwords
 from nmt.corpora.catalogue import fetch
 from nmt.data.batches import encode_corpus
 from nmt.scoring.score import score_lines

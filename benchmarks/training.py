@@ -26,7 +26,7 @@ from typing import Any
 import click
 
 from benchmarks.measure import Failed, environment, matrix_peak, middle, peak_memory, process, table
-from nmt.config import Cleaning, Subwords
+from nmt.config.data import Cleaning, Subwords
 from nmt.corpora.catalogue import fetch
 from nmt.data.batches import Batch, Parallel, encode_corpus
 from nmt.system.files import read_json

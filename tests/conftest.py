@@ -12,7 +12,7 @@ import torch
 from commands import run
 from copytask import copy_lines, write_clean
 
-from nmt.config import Subwords
+from nmt.config.data import Subwords
 from nmt.data.batches import encode_corpus
 from nmt.text.subwords import learn
 

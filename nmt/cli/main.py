@@ -20,7 +20,7 @@ from nmt.system.interrupt import Interrupted
 if TYPE_CHECKING:  # commands import what they need, so that help comes at once
     from pydantic import BaseModel
 
-    from nmt.config import Decoding
+    from nmt.config.decoding import Decoding
     from nmt.plan.plan import Plan
 
 Model = TypeVar("Model", bound="BaseModel")
@@ -157,7 +157,8 @@ def download(
     corpus: str, languages: str, out: Path, mirror: Path | None, limit: int | None, custom: str | None
 ) -> None:
     """Fetch CORPUS for LANGUAGES (en-de, or en for text alone) into the folder OUT, checksums verified."""
-    from nmt.config import CustomCorpus, yaml
+    from nmt.config import yaml
+    from nmt.config.data import CustomCorpus
     from nmt.corpora.catalogue import fetch
 
     own = yaml.parse(CustomCorpus, custom, "--custom") if custom else None
@@ -173,7 +174,7 @@ def download(
 @shard_option
 def clean(raw: Path, out: Path, languages: str, settings: str, jobs: int, shard: Any) -> None:
     """Normalise, tokenise and filter the text in RAW into OUT."""
-    from nmt.config import Cleaning
+    from nmt.config.data import Cleaning
     from nmt.text.clean import clean as run
 
     run(raw, out, settings_of(Cleaning, settings), languages, jobs, shard)
@@ -200,7 +201,7 @@ def sample(raw: Path, clean: Path, out: Path, languages: str, count: int) -> Non
 @click.option("--threads", type=click.IntRange(1), default=1)
 def subwords(clean: Path, out: Path, languages: str, settings: str, threads: int) -> None:
     """Learn the vocabularies of the training text in CLEAN."""
-    from nmt.config import Subwords
+    from nmt.config.data import Subwords
     from nmt.text.subwords import learn
 
     learn(clean, out, languages, settings_of(Subwords, settings), threads)
@@ -378,7 +379,7 @@ def _follow(run: Path, tracking: Path, name: str, seed: int) -> None:
 @click.option("--encoded", type=PATH, required=True, help="The corpus trained on.")
 def average(run: Path, model: Path, at: str, encoded: Path) -> None:
     """Make the directory MODEL of the checkpoints of RUN that --at selects, averaged if several."""
-    from nmt.config import check_selection
+    from nmt.config.selection import check_selection
     from nmt.training.average import average as average_checkpoints
 
     check_selection(at)
@@ -414,7 +415,7 @@ def decode(
     threads: int | None,
 ) -> None:
     """Translate the cleaned file SOURCE into OUT, line by line; how is in decoding.json beside it: one OUT a folder."""
-    from nmt.config import Decoding
+    from nmt.config.decoding import Decoding
     from nmt.system.gpus import claimed
     from nmt.translation.translator import decode_file
 
@@ -431,7 +432,7 @@ def decode(
 @device_options
 def translate_text(model: Path, text: Path, out: Path, settings: str, device: str, threads: int | None) -> None:
     """Translate the raw file TEXT into OUT, line by line, as one side of training pairs."""
-    from nmt.config import Decoding
+    from nmt.config.decoding import Decoding
     from nmt.system.gpus import claimed
     from nmt.translation.augment import translate_text as run
 
@@ -453,7 +454,7 @@ def mix(raw: Path, text: Path, translations: Path, out: Path, languages: str, co
 
     TRANSLATIONS is what `nmt translate-text` wrote of the training text in TEXT, a raw corpus too.
     """
-    from nmt.config import TAG
+    from nmt.config.types import TAG
     from nmt.translation.augment import mix as run
 
     if tag and not re.fullmatch(TAG, tag):
@@ -506,7 +507,8 @@ def track() -> None:
 )
 def track_prepare(settings: str, tables: tuple[Path, ...], out: Path, later: bool) -> None:
     """Create the store and an experiment a table, once, before jobs run at the same time."""
-    from nmt.config import Workflow, load_table
+    from nmt.config.table import load_table
+    from nmt.config.workflow import Workflow
     from nmt.tracking.publish import prepare
 
     if out.name != "tracking.json":
@@ -570,7 +572,8 @@ def track_publish(
 )
 def report(table: Path, settings: str) -> None:
     """Write TABLE (a table file) as Markdown, CSV, HTML and JSON, with its figures."""
-    from nmt.config import Workflow, load_table
+    from nmt.config.table import load_table
+    from nmt.config.workflow import Workflow
     from nmt.plan.layout import Layout
     from nmt.report.write import report as write_report
 
@@ -738,7 +741,7 @@ def _give(text: str, out: Path | None) -> None:
 
 
 def _decoding(beam: int, length_penalty: float, nbest: int = 1) -> "Decoding":
-    from nmt.config import Decoding
+    from nmt.config.decoding import Decoding
 
     if nbest > beam:
         raise ConfigError(f"--nbest: expected at most --beam, {beam}, got {nbest}; raise --beam too")

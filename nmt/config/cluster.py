@@ -6,7 +6,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field
 
-from nmt.config import Strict
+from nmt.config.types import Strict
 from nmt.config.yaml import load
 from nmt.system.errors import ConfigError
 

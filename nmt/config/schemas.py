@@ -2,8 +2,10 @@
 
 from typing import Any
 
-from nmt.config import System, TableFile, Workflow
 from nmt.config.cluster import Cluster
+from nmt.config.system import System
+from nmt.config.table import TableFile
+from nmt.config.workflow import Workflow
 
 Schema = dict[str, Any]
 

@@ -12,7 +12,9 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
-from nmt.config import CustomCorpus, Name, Strict, System
+from nmt.config.data import CustomCorpus
+from nmt.config.system import System
+from nmt.config.types import Name, Strict
 from nmt.config.yaml import nearest, parse
 from nmt.corpora.sources import Slice, Source, Text, key
 from nmt.system.errors import ConfigError, DataError

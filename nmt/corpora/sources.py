@@ -17,7 +17,7 @@ from typing import Annotated, BinaryIO, Literal, Self, cast
 
 from pydantic import Field, model_validator
 
-from nmt.config import Language, Strict
+from nmt.config.types import Language, Strict
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import decode_lines, read_lines, sha256
 

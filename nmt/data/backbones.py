@@ -9,8 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from nmt.config import BACKBONES
 from nmt.config.choices import Network
+from nmt.config.models import BACKBONES
 from nmt.system.errors import ConfigError, DataError
 
 RESNET50 = "https://download.pytorch.org/models/resnet50-0676ba61.pth"

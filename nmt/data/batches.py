@@ -15,7 +15,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nmt.config import SpecialIds, Subwords, amount
+from nmt.config.data import SpecialIds, Subwords
+from nmt.config.types import amount
 from nmt.data.features import OfSplit, Pictures, none
 from nmt.system.chunks import WHOLE, Chunks, Shard, blocks, mark
 from nmt.system.errors import ConfigError, DataError

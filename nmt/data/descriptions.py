@@ -11,7 +11,7 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-from nmt.config import BACKBONES
+from nmt.config.models import BACKBONES
 from nmt.corpora.sources import key
 from nmt.system import machine
 from nmt.system.errors import DataError

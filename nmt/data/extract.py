@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nmt.config import BACKBONES, Multimodal
 from nmt.config.choices import Network
+from nmt.config.models import BACKBONES, MultimodalConfig
 from nmt.data.backbones import Extractor, load
 from nmt.data.features import channels
 from nmt.system import machine
@@ -184,7 +184,7 @@ def square(image: Any) -> Any:
     return ImageOps.fit(image.convert("RGB"), (SIDE, SIDE), Image.Resampling.BICUBIC)
 
 
-def of_picture(path: Path, config: Multimodal, device: torch.device) -> tuple[Any, Tensor]:
+def of_picture(path: Path, config: MultimodalConfig, device: torch.device) -> tuple[Any, Tensor]:
     """One picture for a model: its middle square, a Pillow image, and its features (1, 49, C).
 
     Raises:

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nmt.config import BACKBONES, Model, Multimodal, Shown
+from nmt.config.models import BACKBONES, ModelConfig, MultimodalConfig, Shown
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import read_json, sha256
 
@@ -31,7 +31,7 @@ def load_features(array: Path) -> NDArray[Any]:
 class Images:
     """Image features by sentence."""
 
-    def __init__(self, array: Path, shown: Shown, lines: Indices, total: int, config: Multimodal) -> None:
+    def __init__(self, array: Path, shown: Shown, lines: Indices, total: int, config: MultimodalConfig) -> None:
         """Open an array.
 
         Args:
@@ -87,13 +87,13 @@ def choose(shown: Shown, total: int) -> Indices:
     return rows
 
 
-def channels(config: Multimodal) -> int:
+def channels(config: MultimodalConfig) -> int:
     """Columns of the features that a model looks at."""
     return config.channels or BACKBONES[config.backbone]
 
 
 def of_split(
-    config: Model, shown: Shown | None, features: Path | None, split: str, lines: Indices, total: int
+    config: ModelConfig, shown: Shown | None, features: Path | None, split: str, lines: Indices, total: int
 ) -> Pictures:
     """The pictures of a split for a model: `none` for one that looks at none, or is shown blank ones.
 
@@ -109,7 +109,7 @@ def of_split(
         ConfigError: the model looks at pictures and there are none, or looks at none and there are.
         DataError: see `Images`.
     """
-    if not isinstance(config, Multimodal):
+    if not isinstance(config, MultimodalConfig):
         if shown or features:
             given = "--images" if features else "images"
             raise ConfigError(f"{given}: expected a multimodal model, got {config.kind}; leave {given} out")
@@ -121,9 +121,9 @@ def of_split(
     return Images(features / f"{split}.npy" if features.is_dir() else features, shown, lines, total, config)
 
 
-def seen(config: Model, features: Path | None) -> dict[str, Any]:
+def seen(config: ModelConfig, features: Path | None) -> dict[str, Any]:
     """What of the pictures decides a training: for a model that looks at some, which they are."""
-    if not isinstance(config, Multimodal) or config.images == "blank" or features is None:
+    if not isinstance(config, MultimodalConfig) or config.images == "blank" or features is None:
         return {}
     return {"images": {split: describe(features / f"{split}.npy") for split in ("train", "valid")}}
 

@@ -3,13 +3,13 @@
 import torch
 from torch import Tensor, nn
 
-from nmt.config import Attention
+from nmt.config.models import AttentionConfig
 
 
 class Alignment(nn.Module):
     """Scores between decoder states and source encodings, softmax, and for local attention a window."""
 
-    def __init__(self, config: Attention, width: int, memory: int) -> None:
+    def __init__(self, config: AttentionConfig, width: int, memory: int) -> None:
         super().__init__()
         self.config = config
         self.keys = nn.Identity() if config.score == "dot" else nn.Linear(memory, width, bias=False)

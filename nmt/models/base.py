@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from nmt.config import Multimodal, Recurrent, Transformer
+from nmt.config.models import MultimodalConfig, RecurrentConfig, TransformerConfig
 from nmt.models.attention import VECTOR
 from nmt.system.machine import kernels_without_shapes
 
@@ -19,7 +19,7 @@ class TranslationModel(nn.Module, ABC):
     not look at them.
     """
 
-    config: Transformer | Multimodal | Recurrent
+    config: TransformerConfig | MultimodalConfig | RecurrentConfig
     pad: int
     waits: bool  # whether `forward` asks the GPU for a number and waits for it, as for sentences' lengths
     projection: nn.Linear  # decoder outputs to scores of the target vocabulary; search asks `log_probabilities` instead

@@ -1,8 +1,6 @@
 """Translation models: parts (embedding, attention, layers, loss) and the architectures made of them."""
 
-from nmt.config import Multimodal as MultimodalConfig
-from nmt.config import Recurrent as RecurrentConfig
-from nmt.config import Transformer as TransformerConfig
+from nmt.config.models import MultimodalConfig, RecurrentConfig, TransformerConfig
 from nmt.models.base import TranslationModel
 from nmt.models.multimodal import Multimodal
 from nmt.models.recurrent import Recurrent

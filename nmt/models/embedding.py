@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from nmt.config import TransformerBase
+from nmt.config.models import BaseTransformerConfig
 from nmt.models.dropout import Dropout
 from nmt.models.masked_rnn import masked_rnn
 
@@ -65,7 +65,7 @@ class PositionalEmbedding(Embedding):
 
     positions: Tensor
 
-    def __init__(self, vocabulary: int, config: TransformerBase, pad: int) -> None:
+    def __init__(self, vocabulary: int, config: BaseTransformerConfig, pad: int) -> None:
         scale = math.sqrt(config.width) if config.scale_embeddings else 1.0
         super().__init__(vocabulary, config.width, pad, scale, config.dropout.embedding)
         if config.positions == "learned":
@@ -89,7 +89,7 @@ class Context(nn.Module):
     not read ahead.
     """
 
-    def __init__(self, config: TransformerBase) -> None:
+    def __init__(self, config: BaseTransformerConfig) -> None:
         super().__init__()
         self.layer = nn.GRU(config.width, config.width // 2, batch_first=True, bidirectional=True)
         self.dropout = Dropout(config.dropout.embedding)

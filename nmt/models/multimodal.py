@@ -6,7 +6,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from nmt.config import Multimodal as Config
+from nmt.config.models import MultimodalConfig
 from nmt.data.features import channels
 from nmt.models.dropout import Dropout
 from nmt.models.transformer import EncoderLayer, Transformer
@@ -44,7 +44,7 @@ class Gate(nn.Module):
 class Regions(nn.Module):
     """A picture's regions as rows of the model's width; a blank picture has features of zero."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: MultimodalConfig) -> None:
         super().__init__()
         self.count = config.regions
         self.project = nn.Linear(channels(config), config.width)
@@ -65,9 +65,9 @@ class Multimodal(Transformer):
     With queries and concatenation the decoder looks at S + R rows, words first; with the gate at S.
     """
 
-    config: Config
+    config: MultimodalConfig
 
-    def __init__(self, config: Config, source_vocabulary: int, target_vocabulary: int, pad: int) -> None:
+    def __init__(self, config: MultimodalConfig, source_vocabulary: int, target_vocabulary: int, pad: int) -> None:
         super().__init__(config, source_vocabulary, target_vocabulary, pad)
         self.regions = Regions(config)
         if config.fusion == "queries":

@@ -8,7 +8,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from nmt.config import Recurrent as Config
+from nmt.config.models import RecurrentConfig
 from nmt.models.alignment import Alignment
 from nmt.models.base import TranslationModel
 from nmt.models.dropout import Dropout
@@ -22,7 +22,7 @@ Cells = tuple[Tensor, ...]  # a layer's hidden state, and an LSTM's cell state: 
 class Layers(nn.Module):
     """LSTM or GRU layers with dropout between them, and residuals from the second on if asked for."""
 
-    def __init__(self, config: Config, inputs: int, bidirectional: bool = False) -> None:
+    def __init__(self, config: RecurrentConfig, inputs: int, bidirectional: bool = False) -> None:
         super().__init__()
         kind = nn.LSTM if config.cell == "lstm" else nn.GRU
         outputs = config.width * (1 + bidirectional)
@@ -82,9 +82,9 @@ class State:
 class Recurrent(TranslationModel):
     """Encoder, decoder, attention, output projection (without a bias)."""
 
-    config: Config
+    config: RecurrentConfig
 
-    def __init__(self, config: Config, source_vocabulary: int, target_vocabulary: int, pad: int) -> None:
+    def __init__(self, config: RecurrentConfig, source_vocabulary: int, target_vocabulary: int, pad: int) -> None:
         super().__init__()
         self.config, self.pad, self.waits = config, pad, True
         width, memory = config.width, config.width * (1 + config.bidirectional)

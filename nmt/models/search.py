@@ -9,7 +9,8 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from nmt.config import Decoding, SpecialIds
+from nmt.config.data import SpecialIds
+from nmt.config.decoding import Decoding
 
 BLOCK = 64  # columns of which `top` takes the greatest first: few blocks to sort, few columns in each
 FEW = 2**15  # numbers in which looking at all is faster

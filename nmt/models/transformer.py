@@ -9,9 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from nmt.config import Multimodal as MultimodalConfig
-from nmt.config import Transformer as TextConfig
-from nmt.config import TransformerBase as Config
+from nmt.config.models import BaseTransformerConfig, MultimodalConfig, TransformerConfig
 from nmt.models.attention import VECTOR, Attention, KeysValues, watch
 from nmt.models.base import TranslationModel
 from nmt.models.dropout import Dropout
@@ -25,7 +23,7 @@ MANY = 256  # positions of an encoder, or rows of a step of search, that matrix 
 class FeedForward(nn.Module):
     """Two linear layers with a non-linearity between (section 3.3)."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: BaseTransformerConfig) -> None:
         super().__init__()
         self.inner = nn.Linear(config.width, config.ffn)
         self.outer = nn.Linear(config.ffn, config.width)
@@ -43,7 +41,7 @@ class FeedForward(nn.Module):
 class Residual(nn.Module):
     """What surrounds a sub-layer: dropout, residual and normalisation, after it (post) or before it (pre)."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: BaseTransformerConfig) -> None:
         super().__init__()
         self.pre = config.norm == "pre"
         self.norm = nn.LayerNorm(config.width)
@@ -62,7 +60,7 @@ class Residual(nn.Module):
 class EncoderLayer(nn.Module):
     """Self-attention, then feed-forward."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: BaseTransformerConfig) -> None:
         super().__init__()
         self.attention = Attention(config.width, config.heads, config.dropout.attention)
         self.feed_forward = FeedForward(config)
@@ -79,7 +77,7 @@ class EncoderLayer(nn.Module):
 class DecoderLayer(nn.Module):
     """Masked self-attention, attention over the source, feed-forward."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: BaseTransformerConfig) -> None:
         super().__init__()
         self.attention = Attention(config.width, config.heads, config.dropout.attention)
         self.source_attention = Attention(config.width, config.heads, config.dropout.attention)
@@ -122,10 +120,10 @@ class State:
 class Transformer(TranslationModel):
     """Encoder, decoder, output projection."""
 
-    config: TextConfig | MultimodalConfig
+    config: TransformerConfig | MultimodalConfig
 
     def __init__(
-        self, config: TextConfig | MultimodalConfig, source_vocabulary: int, target_vocabulary: int, pad: int
+        self, config: TransformerConfig | MultimodalConfig, source_vocabulary: int, target_vocabulary: int, pad: int
     ) -> None:
         super().__init__()
         self.config, self.pad = config, pad

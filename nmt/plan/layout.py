@@ -3,7 +3,10 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from nmt.config import Backbone, Decoding, Row, System
+from nmt.config.decoding import Decoding
+from nmt.config.models import Backbone
+from nmt.config.system import System
+from nmt.config.table import Row
 from nmt.corpora.catalogue import TRAIN_SAMPLE
 
 SAMPLE = 1000

@@ -10,24 +10,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
-from nmt.config import (
-    AddedText,
-    CustomCorpus,
-    Decoding,
-    Images,
-    Multimodal,
-    Row,
-    Shards,
-    Shown,
-    Strict,
-    System,
-    Table,
-    Workflow,
-    check_name,
-    load_table,
-    misfit,
-    never_kept,
-)
+from nmt.config.data import CustomCorpus, Images
+from nmt.config.decoding import Decoding
+from nmt.config.models import MultimodalConfig, Shown
+from nmt.config.selection import never_kept
+from nmt.config.system import AddedText, System, misfit
+from nmt.config.table import Row, Table, load_table
+from nmt.config.types import Strict, check_name
+from nmt.config.workflow import Shards, Workflow
 from nmt.config.yaml import load_yaml, nearest, parse, read_config, validate
 from nmt.corpora.catalogue import (
     TRAIN_SAMPLE,
@@ -267,7 +257,7 @@ class Plan:
         """The arrays of image features of some splits: none for a system that looks at no pictures, or blank ones."""
         if not looks(system, shown):
             return []
-        assert isinstance(system.model, Multimodal)
+        assert isinstance(system.model, MultimodalConfig)
         images = None if reads_descriptions(system) else self.settings.images.get(system.corpus)
         ready = images and images.features
         folder = ready or self.layout.features(system.corpus, system.model.backbone)
@@ -529,7 +519,7 @@ def _check_meteor(where: str, language: str) -> None:
 
 def looks(system: System, shown: Shown | None = None) -> bool:
     """Whether a system is shown pictures that are not blank: in its training, or those that a decoding names."""
-    return isinstance(system.model, Multimodal) and (shown or system.model.images) != "blank"
+    return isinstance(system.model, MultimodalConfig) and (shown or system.model.images) != "blank"
 
 
 def text_of(system: System) -> System:
@@ -541,7 +531,7 @@ def text_of(system: System) -> System:
 
 def reads_descriptions(system: System) -> bool:
     """Whether the pictures of a system are pseudo-regions, made of other descriptions in English."""
-    found = isinstance(system.model, Multimodal) and system.model.backbone == "descriptions"
+    found = isinstance(system.model, MultimodalConfig) and system.model.backbone == "descriptions"
     return found and _descriptions(system) is not None
 
 
@@ -563,7 +553,7 @@ def _only_features(system: System, settings: Workflow) -> bool:
 
 def _has_pictures(system: System, split: str, images: Images | None) -> bool:
     """Whether there are pictures of a split of a system's corpus."""
-    assert isinstance(system.model, Multimodal)
+    assert isinstance(system.model, MultimodalConfig)
     if system.model.backbone == "descriptions":
         others = _descriptions(system)
         return others is not None and split in declared()[others].splits
@@ -606,7 +596,7 @@ def check_vectors(name: str, tables: Mapping[str, Table], settings: Workflow) ->
 
 
 def _no_pictures(where: str, system: System, split: str) -> str:
-    assert isinstance(system.model, Multimodal)
+    assert isinstance(system.model, MultimodalConfig)
     if system.model.backbone == "descriptions":
         return f"{where}: expected a corpus with other descriptions of the images of {split}, got {system.corpus}"
     return (

@@ -9,7 +9,8 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from nmt.config import Decoding, Multimodal
+from nmt.config.decoding import Decoding
+from nmt.config.models import MultimodalConfig
 from nmt.system.errors import ConfigError
 from nmt.system.files import write_text
 from nmt.text.subwords import START
@@ -129,7 +130,7 @@ def write_over(
     from nmt.report.pictures import Panel, draw
 
     config = translator.model.config
-    if not isinstance(config, Multimodal) or config.fusion == "gated":
+    if not isinstance(config, MultimodalConfig) or config.fusion == "gated":
         raise ConfigError("--image: expected a multimodal model that looks at regions, got another; leave it out")
     square, features = of_picture(picture, config, translator.device)
     translation = translator.translate_clean([line], decoding, pictures=lambda _: features)[0][0]

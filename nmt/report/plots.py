@@ -17,7 +17,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
-from nmt.config import Figure
+from nmt.config.table import Figure
 from nmt.models.embedding import causal_mask, sinusoidal
 from nmt.system.files import atomic_path
 

@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from nmt.config import Table
+from nmt.config.table import Table
 from nmt.plan.layout import Layout
 from nmt.system.errors import DataError
 from nmt.system.files import atomic_directory

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from nmt.config import ALWAYS, Row, System, Table
+from nmt.config.system import System
+from nmt.config.table import ALWAYS, Row, Table
 from nmt.corpora.catalogue import TRAIN_SAMPLE, TRAINING, holding
 from nmt.plan.layout import Layout
 from nmt.report.grids import grids

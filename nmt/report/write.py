@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from nmt.config import Images, Table
+from nmt.config.data import Images
+from nmt.config.table import Table
 from nmt.plan.layout import Layout
 from nmt.report.records import ALIGNMENTS
 from nmt.system.errors import DataError

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from nmt.config import Row
+from nmt.config.table import Row
 from nmt.plan.plan import Plan
 from nmt.report.records import OF_ROW, OF_RUN, attended
 from nmt.reproduce.budget import lacks

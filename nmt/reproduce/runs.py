@@ -9,7 +9,9 @@ from typing import Any
 
 import torch
 
-from nmt.config import Row, System, amount
+from nmt.config.system import System
+from nmt.config.table import Row
+from nmt.config.types import amount
 from nmt.models.build import build
 from nmt.plan.layout import Layout
 from nmt.plan.plan import Plan, dump, experiment

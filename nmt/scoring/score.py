@@ -12,7 +12,7 @@ from sacrebleu.metrics.bleu import BLEU, BLEUScore
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
-from nmt.config import Cleaning
+from nmt.config.data import Cleaning
 from nmt.corpora.catalogue import misaligned
 from nmt.scoring.meteor import Meteor, NltkMeteor
 from nmt.scoring.words import SAMPLES, SEED, accuracy, share

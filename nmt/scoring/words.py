@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from nmt.config import Cleaning
+from nmt.config.data import Cleaning
 from nmt.system.errors import DataError
 from nmt.system.files import read_lines
 from nmt.text.clean import Cleaner

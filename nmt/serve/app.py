@@ -19,7 +19,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from nmt.config import Strict
+from nmt.config.types import Strict
 from nmt.serve.limits import BODY, NBEST, TEXT, WORDS, Limits, Line, Rate, Refused, shown
 from nmt.serve.models import Served
 

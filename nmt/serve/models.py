@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from nmt.config import Decoding
+from nmt.config.decoding import Decoding
 from nmt.report.attention_maps import PARTS
 from nmt.serve.limits import PIECES, TEXT, WORDS, Refused, shown
 from nmt.system.files import read_json

@@ -12,8 +12,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from nmt.config import digest
 from nmt.system.errors import ConfigError
+from nmt.system.files import digest
 
 Item = TypeVar("Item")
 

@@ -301,3 +301,9 @@ def sha256(path: Path) -> str:
     """SHA-256 of a file's bytes, hexadecimal."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def digest(value: Any) -> str:
+    """Eight hexadecimal digits that depend on every part of a JSON value."""
+    text = json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:8]

@@ -19,7 +19,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from nmt.config import Cleaning
+from nmt.config.data import Cleaning
 from nmt.corpora.catalogue import misaligned
 from nmt.system.chunks import WHOLE, Chunks, Shard, mark
 from nmt.system.errors import DataError

@@ -9,7 +9,7 @@ from typing import Any
 
 import sentencepiece
 
-from nmt.config import SpecialIds, Subwords
+from nmt.config.data import SpecialIds, Subwords
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import atomic_directory, count_lines, read_lines, sha256, write_json
 from nmt.text.bytes import SYMBOLS, are_symbols, readable, recover, to_bytes, to_symbols

@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping
 from typing import Literal
 
-from nmt.config import Cleaning
+from nmt.config.data import Cleaning
 
 Scheme = Literal["hk", "iast", "itrans"]
 

@@ -20,10 +20,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nmt.config import ENDS, Table, digest
+from nmt.config.table import Table
+from nmt.config.training import ENDS
 from nmt.scoring.samples import samples
 from nmt.system.errors import DataError
-from nmt.system.files import read_json, read_lines, write_json
+from nmt.system.files import digest, read_json, read_lines, write_json
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

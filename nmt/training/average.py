@@ -9,7 +9,7 @@ import torch
 from pydantic import TypeAdapter
 from torch import Tensor
 
-from nmt.config import Model
+from nmt.config.models import ModelConfig
 from nmt.system import machine
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import atomic_directory, read_json, sha256, write_json
@@ -86,7 +86,7 @@ def _differences(model: Path, first: Path) -> list[str]:
     """What two models must have in common to translate together, and have not; raises ConfigError for an ensemble."""
     if "members" in read_json(model / CONFIG):
         raise ConfigError(f"{model}: expected a model, got an ensemble; name its models instead")
-    kinds = [TypeAdapter[Any](Model).validate_python(read_json(one / CONFIG)["model"]) for one in (model, first)]
+    kinds = [TypeAdapter[Any](ModelConfig).validate_python(read_json(one / CONFIG)["model"]) for one in (model, first)]
     cleaned, made = ([read_json(one / name) for one in (model, first)] for name in ("cleaning.json", "provenance.json"))
     same = {
         "model configuration": kinds[0] == kinds[1], "cleaning": cleaned[0] == cleaned[1],

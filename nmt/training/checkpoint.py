@@ -11,9 +11,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn, optim
 
-from nmt.config import digest
 from nmt.system.errors import DataError
-from nmt.system.files import UMASK, as_written, atomic_directory, read_json, sha256, write_json
+from nmt.system.files import UMASK, as_written, atomic_directory, digest, read_json, sha256, write_json
 from nmt.training.distributed import Processes
 
 WEIGHTS, OPTIMIZER, PROGRESS = "weights.safetensors", "optimizer.safetensors", "progress.json"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import nn, optim
 
-from nmt.config import Optimizer, Schedule
+from nmt.config.training import Optimizer, Schedule
 
 
 def make(model: nn.Module, config: Optimizer) -> optim.Optimizer:

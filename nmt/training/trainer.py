@@ -19,14 +19,16 @@ import torch
 from pydantic import Field, ValidationError, model_validator
 from tqdm import tqdm
 
-from nmt.config import ENDS, Model, Multimodal, Strict, Training, Transformer, amount, check_passes, digest
+from nmt.config.models import ModelConfig, MultimodalConfig, TransformerConfig
+from nmt.config.training import ENDS, Training, check_passes
+from nmt.config.types import Strict, amount
 from nmt.data.batches import Batch, Parallel
 from nmt.data.features import of_split, seen
 from nmt.models.build import build
 from nmt.models.loss import cross_entropy
 from nmt.system import machine
 from nmt.system.errors import ConfigError, DataError
-from nmt.system.files import check_no_stage, read_json, read_lines, write_json, write_text
+from nmt.system.files import check_no_stage, digest, read_json, read_lines, write_json, write_text
 from nmt.system.interrupt import Interrupted, heeded
 from nmt.system.workers import ahead
 from nmt.text.subwords import SIDES
@@ -45,7 +47,7 @@ RESCUE_SECONDS = 300  # most training time that a crash between checkpoints may 
 class Experiment(Strict):
     """What `train` is asked to do."""
 
-    model: Model = Transformer()
+    model: ModelConfig = TransformerConfig()
     training: Training = Field(description="the training loop")
 
     @model_validator(mode="after")
@@ -249,7 +251,9 @@ class Trainer:
         start.fill(self.model)
         self.optimizer = optim.make(self.model, self.config.optimizer)
         pictures = (
-            partial(of_split, config.model, None, images) if isinstance(config.model, Multimodal) or images else None
+            partial(of_split, config.model, None, images)
+            if isinstance(config.model, MultimodalConfig) or images
+            else None
         )
         self.data = Parallel(encoded, "train", self.model.longest, pictures)
         sample = self.data.spread(self.config.train_bleu) if self.config.train_bleu else None

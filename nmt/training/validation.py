@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from nmt.config import Decoding
+from nmt.config.decoding import Decoding
 from nmt.data.batches import Parallel
 from nmt.data.features import OfSplit
 from nmt.models.base import TranslationModel

@@ -1,4 +1,4 @@
-"""Training pairs one side of which a model wrote, `nmt.config.AddedText`, mixed with the true ones."""
+"""Training pairs one side of which a model wrote, `nmt.config.system.AddedText`, mixed with the true ones."""
 
 import shutil
 from collections.abc import Iterator
@@ -6,7 +6,8 @@ from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
-from nmt.config import Cleaning, Decoding
+from nmt.config.data import Cleaning
+from nmt.config.decoding import Decoding
 from nmt.corpora.catalogue import misaligned
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import (

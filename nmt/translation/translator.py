@@ -17,7 +17,10 @@ import torch
 from pydantic import TypeAdapter, ValidationError
 from torch import Tensor
 
-from nmt.config import Cleaning, Decoding, Model, Shown, amount, digest
+from nmt.config.data import Cleaning
+from nmt.config.decoding import Decoding
+from nmt.config.models import ModelConfig, Shown
+from nmt.config.types import amount
 from nmt.data.batches import cut
 from nmt.data.features import Pictures, describe, none, of_split
 from nmt.models.base import TranslationModel
@@ -30,6 +33,7 @@ from nmt.system.files import (
     check_apart,
     check_writable,
     count_lines,
+    digest,
     read_json,
     read_lines,
     sha256,
@@ -108,7 +112,7 @@ class Translator:
         made = folder / "provenance.json"
         hashes = read_json(made).get("subwords", {}).get("vocab_sha256", {}) if made.is_file() else {}
         self.source, self.target = load_vocabularies(folder, hashes)
-        settings: Model = TypeAdapter(Model).validate_python(config["model"])
+        settings: ModelConfig = TypeAdapter(ModelConfig).validate_python(config["model"])
         sizes, weights = [config["vocabulary"][side] for side in SIDES], whole_weights(folder)
         self.models, self.device, self.workers = list[TranslationModel](), device, workers
         self.parameters = 0

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks import decoding, growth, measure, peers, stages, training
-from nmt.config import Recurrent, Transformer
+from nmt.config.models import RecurrentConfig, TransformerConfig
 from nmt.data.batches import Batch
 from nmt.models.build import build
 
@@ -33,7 +33,7 @@ def batch(sentences: int, source: int, target: int) -> Batch:
 
 def test_matrix_products_of_a_transformer_are_those_that_torch_counts() -> None:
     sizes = {"layers": 3, "width": 16, "ffn": 40, "heads": 2}
-    model = build(Transformer.model_validate(sizes), 30, 50, 0)
+    model = build(TransformerConfig.model_validate(sizes), 30, 50, 0)
     pairs = batch(4, 7, 9)
     with FlopCounterMode(display=False) as counter:
         scores = model.projection(model(pairs.source, pairs.target[:, :-1]))
@@ -50,7 +50,7 @@ def test_padding_is_not_counted_as_arithmetic() -> None:
 
 def test_the_plain_models_have_our_sizes() -> None:
     sizes = {"source": 40, "target": 60}
-    for recipe, kind in (("small", Transformer), ("lstm", Recurrent)):
+    for recipe, kind in (("small", TransformerConfig), ("lstm", RecurrentConfig)):
         m = training.RECIPES[recipe]["model"] | {"width": 32}
         ours = build(kind.model_validate(m), 40, 60, 0)
         theirs, loss = training.plain(m, sizes)

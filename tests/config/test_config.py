@@ -6,28 +6,19 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from nmt.config import (
-    Cleaning,
-    Consistency,
-    Decoding,
-    Images,
-    Multimodal,
-    Recurrent,
-    Subwords,
-    System,
-    Table,
-    Training,
-    Transformer,
-    Workflow,
-    amount,
-    check_selection,
-    digest,
-    load_table,
-    never_kept,
-)
+from nmt.config.data import Cleaning, Images, Subwords
+from nmt.config.decoding import Decoding
+from nmt.config.models import MultimodalConfig, RecurrentConfig, TransformerConfig
+from nmt.config.selection import check_selection, never_kept
+from nmt.config.system import System
+from nmt.config.table import Table, load_table
+from nmt.config.training import Consistency, Training
+from nmt.config.types import amount
+from nmt.config.workflow import Workflow
 from nmt.config.yaml import parse
 from nmt.plan.layout import Layout
 from nmt.system.errors import ConfigError
+from nmt.system.files import digest
 
 TABLE = """caption: A table
 tests: [test_2016_flickr]
@@ -55,8 +46,8 @@ def write(folder: Path, text: str) -> Path:
 
 def test_defaults_lie_under_each_system(tmp_path: Path) -> None:
     table = load_table(write(tmp_path, TABLE))
-    assert table.systems["one"].model == Transformer(layers=2, width=128, heads=2)
-    assert table.systems["two"].model == Transformer(layers=2, width=64, heads=2)
+    assert table.systems["one"].model == TransformerConfig(layers=2, width=128, heads=2)
+    assert table.systems["two"].model == TransformerConfig(layers=2, width=64, heads=2)
     assert table.systems["two"].training.batch == "64 sentences"
     assert table.rows[1].system is None
 
@@ -73,9 +64,9 @@ def test_an_empty_mapping_takes_a_default_back_and_only_models_are_replaced_whol
         1e-8,
         7,
     )
-    assert two.model == Recurrent(kind="recurrent", width=64)
+    assert two.model == RecurrentConfig(kind="recurrent", width=64)
     two = load_table(write(tmp_path, text.replace("{kind: transformer, layers", "{layers"))).systems["two"]
-    assert two.model == Recurrent(kind="recurrent", width=64), "a default without a kind is a Transformer's"
+    assert two.model == RecurrentConfig(kind="recurrent", width=64), "a default without a kind is a Transformer's"
 
 
 @pytest.mark.parametrize(
@@ -245,8 +236,8 @@ def test_a_file_that_is_not_there_names_the_nearest(tmp_path: Path) -> None:
                   "subwords": {"dropout": 0.1}}, "train_bleu would translate text that subwords.dropout has cut"),
         (Workflow, {"tables": []}, "at least 1 item"),
         (Subwords, {"kind": "bbpe", "size": 259}, "needs size: 260 or more, .*got 259"),
-        (Transformer, {"width": 15, "heads": 3, "positions": "learned", "context": "gru"}, "needs an even width"),
-        (Multimodal, {"kind": "multimodal", "fusion": "gate"}, "fusion: expected queries, concatenation or gated"),
+        (TransformerConfig, {"width": 15, "heads": 3, "positions": "learned", "context": "gru"}, "needs an even width"),
+        (MultimodalConfig, {"kind": "multimodal", "fusion": "gate"}, "expected queries, concatenation or gated"),
         (Images, {"folder": "a", "features": "b"}, "expected either folder, with lists, or features"),
         (Cleaning, {"characters": "latn"}, "expected any or latin"),
     ],
@@ -257,7 +248,7 @@ def test_values_that_do_not_fit_together(model: Any, value: dict[str, Any], mess
 
 
 def test_one_number_sets_the_usual_dropouts() -> None:
-    found = parse(Transformer, "dropout: 0.3", "here").dropout
+    found = parse(TransformerConfig, "dropout: 0.3", "here").dropout
     assert (found.embedding, found.residual, found.attention, found.activation) == (0.3, 0.3, 0.0, 0.0)
 
 
@@ -278,7 +269,7 @@ def test_amounts() -> None:
 def test_paths_follow_what_determines_the_content() -> None:
     layout = Layout(Path("results"))
     base = System.model_validate({"corpus": "c", "languages": "en-de", "training": {"epochs": 1}})
-    dropout = base.model_copy(update={"model": Transformer(dropout=0.5)})  # type: ignore[arg-type]
+    dropout = base.model_copy(update={"model": TransformerConfig(dropout=0.5)})  # type: ignore[arg-type]
     recased = base.model_copy(update={"cleaning": Cleaning(lowercase=False)})
     bigger = base.model_copy(update={"subwords": Subwords(size=100)})
     assert layout.encoded(base) == layout.encoded(dropout)
@@ -297,8 +288,8 @@ def test_defaults_are_part_of_what_paths_and_states_leave_out() -> None:
         "Consistency": "bfaff4a9",
     }  # fmt: skip
     models = [
-        Cleaning(), Subwords(), Transformer(), Recurrent(kind="recurrent"), Training(epochs=1), Decoding(),
-        Multimodal(kind="multimodal"), Consistency(),
+        Cleaning(), Subwords(), TransformerConfig(), RecurrentConfig(kind="recurrent"), Training(epochs=1), Decoding(),
+        MultimodalConfig(kind="multimodal"), Consistency(),
     ]  # fmt: skip
     assert {type(m).__name__: digest(m.model_dump(mode="json")) for m in models} == defaults
     assert Cleaning().slug("clean") == Cleaning(lowercase=True).slug("clean") != Cleaning(lowercase=False).slug("clean")

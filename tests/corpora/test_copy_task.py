@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from nmt.config import Published, Table, load_table
+from nmt.config.table import Published, Table, load_table
 from nmt.corpora.catalogue import fetch, names
 from nmt.corpora.catalogue import test_sets as sets_of
 from nmt.corpora.copy_task import LENGTHS, LONGER, splits

@@ -18,7 +18,8 @@ from typing import Any, ClassVar
 
 import pytest
 
-from nmt.config import CustomCorpus, System
+from nmt.config.data import CustomCorpus
+from nmt.config.system import System
 from nmt.corpora import catalogue as corpora
 from nmt.corpora import sources
 from nmt.corpora.catalogue import Declared, fetch, holding, resolve, splits

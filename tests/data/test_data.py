@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from copytask import copy_lines, write_clean
 
-from nmt.config import SpecialIds, Subwords
+from nmt.config.data import SpecialIds, Subwords
 from nmt.data.batches import Parallel, encode_corpus, raw_lines
 from nmt.system.chunks import Shard
 from nmt.system.errors import ConfigError, DataError

@@ -5,7 +5,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from nmt.config import Row, Subwords, System, Table
+from nmt.config.data import Subwords
+from nmt.config.system import System
+from nmt.config.table import Row, Table
 from nmt.data.batches import encode_corpus
 from nmt.plan.layout import Layout
 from nmt.scoring.score import score

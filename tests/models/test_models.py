@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from nmt.config import Transformer as Config
+from nmt.config.models import TransformerConfig
 from nmt.models.attention import MANY, SHORT, Attention, attend
 from nmt.models.dropout import Dropout
 from nmt.models.embedding import causal_mask, sinusoidal
@@ -22,7 +22,9 @@ PAD = 0
 def make(**options: object) -> Transformer:
     torch.manual_seed(0)
     settings = {"layers": 2, "width": 16, "ffn": 32, "heads": 2, "dropout": 0.0, "max_positions": 32} | options
-    return Transformer(Config.model_validate(settings), 23, 23 if options.get("tied") == "all" else 29, PAD).double()
+    return Transformer(
+        TransformerConfig.model_validate(settings), 23, 23 if options.get("tied") == "all" else 29, PAD
+    ).double()
 
 
 def padded(lengths: list[int], vocabulary: int = 23) -> Tensor:

@@ -11,7 +11,9 @@ from copytask import write_clean
 from test_models import explicit_attention, padded
 from torch import Tensor
 
-from nmt.config import Decoding, Multimodal, Subwords, Transformer
+from nmt.config.data import Subwords
+from nmt.config.decoding import Decoding
+from nmt.config.models import MultimodalConfig, TransformerConfig
 from nmt.data.batches import Parallel, encode_corpus
 from nmt.data.features import choose, none, of_split
 from nmt.models.build import build
@@ -35,7 +37,7 @@ def settings(fusion: str, **options: object) -> dict[str, object]:
 
 def make(fusion: str, **options: object) -> Model:
     torch.manual_seed(0)
-    model = build(Multimodal.model_validate(settings(fusion, **options)), 23, 29, 0).double().eval()
+    model = build(MultimodalConfig.model_validate(settings(fusion, **options)), 23, 29, 0).double().eval()
     assert isinstance(model, Model)
     return model
 
@@ -64,7 +66,7 @@ def normal(row: Tensor, norm: torch.nn.LayerNorm) -> Tensor:
 
 def test_image_queries_equal_an_explicit_loop_forward_and_gradient() -> None:
     torch.manual_seed(2)
-    layer = ImageQueries(Multimodal.model_validate(settings("queries"))).double()
+    layer = ImageQueries(MultimodalConfig.model_validate(settings("queries"))).double()
     torch.nn.init.normal_(layer.attention.project.bias)
     x = torch.randn(1, 5 + REGIONS, 16, dtype=torch.float64, requires_grad=True)
     ours, theirs = layer(x, torch.zeros(1, 1, 1, 5, dtype=torch.float64))[0], explicit_layer(layer, x[0], 5)
@@ -176,7 +178,7 @@ def scenes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_batches_carry_the_pictures_of_their_own_lines(scenes: Path) -> None:
-    config = Multimodal.model_validate(settings("queries"))
+    config = MultimodalConfig.model_validate(settings("queries"))
     data = Parallel(scenes / "encoded", "train", None, lambda *split: of_split(config, None, scenes, *split))
     array = np.load(scenes / "train.npy")
     for indices in data.batches("64 sentences", (1, 0)):
@@ -198,7 +200,7 @@ def test_batches_carry_the_pictures_of_their_own_lines(scenes: Path) -> None:
 def test_features_that_do_not_fit_are_refused(
     scenes: Path, tmp_path: Path, shape: tuple[int, ...] | None, message: str
 ) -> None:
-    config = Multimodal.model_validate(settings("queries"))
+    config = MultimodalConfig.model_validate(settings("queries"))
     if shape:
         np.save(tmp_path / "train.npy", np.zeros(shape, np.float16))
     with pytest.raises(DataError, match=message):
@@ -206,7 +208,7 @@ def test_features_that_do_not_fit_are_refused(
 
 
 def test_a_multimodal_model_asks_for_features_and_others_take_none(scenes: Path) -> None:
-    text, config = Transformer(), Multimodal.model_validate(settings("queries"))
+    text, config = TransformerConfig(), MultimodalConfig.model_validate(settings("queries"))
     split = "train", np.arange(400), 400
     assert of_split(text, None, None, *split) is none and of_split(config, "blank", None, *split) is none
     with pytest.raises(ConfigError, match="--images: expected a multimodal model, got transformer"):
@@ -275,7 +277,7 @@ def test_attention_is_laid_over_the_picture(trained: Path, tmp_path: Path, head:
     config["model"] |= {"backbone": "efficientnet-lite0", "channels": None, "regions": 49, "layers": 2}
     write_json(folder / "config.json", config)
     vocabulary = config["vocabulary"]
-    fresh = build(Multimodal.model_validate(config["model"]), vocabulary["source"], vocabulary["target"], 0)
+    fresh = build(MultimodalConfig.model_validate(config["model"]), vocabulary["source"], vocabulary["target"], 0)
     write_tensors(weights_of(fresh), folder / "weights.safetensors")
     write_json(folder / "provenance.json", {})
     Image.new("RGB", (300, 200), (200, 30, 30)).save(tmp_path / "red.png")

@@ -8,8 +8,9 @@ import torch
 from copytask import write_clean
 from torch import Tensor
 
-from nmt.config import Attention, Decoding, SpecialIds, Subwords
-from nmt.config import Recurrent as Config
+from nmt.config.data import SpecialIds, Subwords
+from nmt.config.decoding import Decoding
+from nmt.config.models import AttentionConfig, RecurrentConfig
 from nmt.data.batches import encode_corpus
 from nmt.models.alignment import Alignment
 from nmt.models.embedding import Embedding
@@ -34,7 +35,9 @@ def make(seed: int = 0, **options: Any) -> Recurrent:
     """A small model in float64 whose weights are large enough for every part to matter."""
     torch.manual_seed(seed)
     settings = {"kind": "recurrent", "width": 8, "layers": 2, "dropout": 0.0, "tied": "none"} | options
-    model = Recurrent(Config.model_validate(settings), 12, 13 if settings["tied"] != "all" else 12, PAD).double()
+    model = Recurrent(
+        RecurrentConfig.model_validate(settings), 12, 13 if settings["tied"] != "all" else 12, PAD
+    ).double()
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.5)
     return model
@@ -75,7 +78,7 @@ def explicit(attention: Alignment, state: Tensor, memory: Tensor, real: int, ste
 @pytest.mark.parametrize("kind", KINDS)
 def test_attention_equals_an_explicit_loop_forward_and_gradient(kind: str, score: str, window: int) -> None:
     torch.manual_seed(1)
-    attention = Alignment(Attention(kind=kind, score=score, window=window), 5, 5).double()  # type: ignore[arg-type]
+    attention = Alignment(AttentionConfig(kind=kind, score=score, window=window), 5, 5).double()  # type: ignore[arg-type]
     for parameter in attention.parameters():
         torch.nn.init.normal_(parameter, std=2.0)  # predicted centres reach both ends of the sentence
     lengths = [9, 1, 4, 2]
@@ -106,7 +109,7 @@ def test_attention_equals_an_explicit_loop_forward_and_gradient(kind: str, score
 
 def test_local_weights_are_a_softmax_times_a_gaussian() -> None:
     """With equal scores and a centre in the middle of the sentence: Luong and others 2015, equation 10."""
-    attention = Alignment(Attention(kind="local-p", score="dot", window=4), 3, 3)
+    attention = Alignment(AttentionConfig(kind="local-p", score="dot", window=4), 3, 3)
     torch.nn.init.zeros_(attention.centre[2].weight)  # sigmoid(0): the middle, 5 of 10
     weights = attention(
         torch.zeros(1, 1, 3), torch.zeros(1, 10, 3), torch.ones(1, 10, dtype=torch.bool), torch.zeros(1)

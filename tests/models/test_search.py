@@ -7,8 +7,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from nmt.config import Decoding, SpecialIds
-from nmt.config import Transformer as Config
+from nmt.config.data import SpecialIds
+from nmt.config.decoding import Decoding
+from nmt.config.models import TransformerConfig
 from nmt.models.search import Ensemble, greatest, search, top
 from nmt.models.transformer import Transformer
 
@@ -18,7 +19,7 @@ VOCABULARY = 7
 
 def tiny(seed: int = 0) -> Transformer:
     torch.manual_seed(seed)
-    config = Config(layers=1, width=8, ffn=16, heads=2, dropout=0.0, max_positions=16, tied="none")
+    config = TransformerConfig(layers=1, width=8, ffn=16, heads=2, dropout=0.0, max_positions=16, tied="none")
     model = Transformer(config, VOCABULARY, VOCABULARY, IDS.pad).eval()
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.7)

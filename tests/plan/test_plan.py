@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from nmt.config import Table, Workflow
+from nmt.config.table import Table
+from nmt.config.workflow import Workflow
 from nmt.plan.plan import Plan, check_ensembles, check_images, check_own_files, check_tests
 from nmt.system.errors import ConfigError
 

@@ -11,7 +11,8 @@ import pytest
 from pages import Read
 from PIL import Image
 
-from nmt.config import System, Table
+from nmt.config.system import System
+from nmt.config.table import Table
 from nmt.plan.layout import Layout
 from nmt.report.grids import Grid, duration, grids, number
 from nmt.report.html import marks

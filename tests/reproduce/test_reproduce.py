@@ -16,7 +16,7 @@ import pytest
 import yaml
 from snakes import Project, jobs
 
-from nmt.config import System
+from nmt.config.system import System
 from nmt.plan.plan import Plan
 from nmt.reproduce.runs import Run, passed, pieces
 from nmt.training.trainer import alone

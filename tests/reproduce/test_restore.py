@@ -8,7 +8,8 @@ from typing import Any
 import fakes
 import pytest
 
-from nmt.config import Table, Workflow
+from nmt.config.table import Table
+from nmt.config.workflow import Workflow
 from nmt.plan.layout import Layout
 from nmt.plan.plan import Plan
 from nmt.report.write import report

@@ -8,7 +8,8 @@ import fakes
 import numpy as np
 import pytest
 
-from nmt.config import Table, Workflow
+from nmt.config.table import Table
+from nmt.config.workflow import Workflow
 from nmt.plan.layout import Layout
 from nmt.plan.plan import Plan, check_tests
 from nmt.scoring import meteor

@@ -9,7 +9,8 @@ from pathlib import Path
 import fakes
 import pytest
 
-from nmt.config import Cleaning, Table
+from nmt.config.data import Cleaning
+from nmt.config.table import Table
 from nmt.plan.layout import Layout
 from nmt.scoring.score import ENDINGS, Protocol, metrics, score, score_lines
 from nmt.scoring.significance import compare

@@ -27,7 +27,7 @@ from copytask import copy_lines
 from starlette.types import Message
 
 from nmt.cli.main import main
-from nmt.config import Decoding
+from nmt.config.decoding import Decoding
 from nmt.serve.app import build
 from nmt.serve.limits import BODY, PIECES, TEXT, WORDS, Limits, Line, Rate, Refused
 from nmt.serve.models import Served, load

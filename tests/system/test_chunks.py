@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 from test_clean import write_raw
 
-from nmt.config import Cleaning, Decoding, Subwords
+from nmt.config.data import Cleaning, Subwords
+from nmt.config.decoding import Decoding
 from nmt.data import batches as data
 from nmt.data.batches import encode_corpus
 from nmt.system.chunks import Shard

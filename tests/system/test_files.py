@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nmt.config import Cleaning
+from nmt.config.data import Cleaning
 from nmt.system.errors import DataError
 from nmt.system.files import (
     as_written,

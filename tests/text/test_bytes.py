@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from copytask import write_clean
 
-from nmt.config import SpecialIds, Subwords
+from nmt.config.data import SpecialIds, Subwords
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import read_json
 from nmt.text.bytes import SYMBOLS, are_symbols, readable, recover, to_bytes, to_symbols

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from nmt.config import Cleaning
+from nmt.config.data import Cleaning
 from nmt.data.batches import evenly
 from nmt.system.errors import DataError
 from nmt.text import clean as module
@@ -336,7 +336,7 @@ def test_a_killed_worker_is_reported() -> None:
 def test_a_recipe_without_moses_needs_no_sacremoses() -> None:
     code = "\n".join(
         [
-            "import sys; from nmt.config import Cleaning; from nmt.text.clean import clean_line",
+            "import sys; from nmt.config.data import Cleaning; from nmt.text.clean import clean_line",
             "clean_line('A dog.', 'en', Cleaning(punctuation=False, tokenize='none'))",
             "print('sacremoses' in sys.modules)",
         ]

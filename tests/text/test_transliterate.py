@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nmt.config import Cleaning
+from nmt.config.data import Cleaning
 from nmt.scoring.score import command, score_lines
 from nmt.text import transliterate as module
 from nmt.text.clean import clean_line, restore

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from test_training import KINDS, assert_same_weights, experiment, run_to_end, weights
 from torch import Tensor, nn
 
-from nmt.config import Optimizer, Schedule
+from nmt.config.training import Optimizer, Schedule
 from nmt.models.build import build
 from nmt.training import optimizer as optim
 

@@ -20,7 +20,8 @@ from copytask import copy_lines
 from pydantic import ValidationError
 from safetensors.torch import load_file
 
-from nmt.config import Decoding, Optimizer, Training
+from nmt.config.decoding import Decoding
+from nmt.config.training import Optimizer, Training
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import read_json, write_json
 from nmt.system.interrupt import Interrupted
@@ -440,7 +441,7 @@ DECODE = """
 import sys, time
 from pathlib import Path
 import nmt.translation.translator as translate
-from nmt.config import Decoding
+from nmt.config.decoding import Decoding
 from nmt.system.interrupt import Interrupted
 translate.CHUNK = 20
 slow = translate.search

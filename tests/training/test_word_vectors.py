@@ -7,7 +7,9 @@ import pytest
 import torch
 from commands import run
 
-from nmt.config import Multimodal, Recurrent, Table, Transformer, Workflow
+from nmt.config.models import MultimodalConfig, RecurrentConfig, TransformerConfig
+from nmt.config.table import Table
+from nmt.config.workflow import Workflow
 from nmt.models.build import build
 from nmt.plan.plan import Plan, check_vectors
 from nmt.system.errors import ConfigError, DataError
@@ -40,13 +42,13 @@ def test_glove_word2vec_and_fasttext_files_give_the_same_start(copy_corpus: Path
 @pytest.mark.parametrize(
     "config",
     [
-        Transformer(layers=1, width=4, heads=2, ffn=8, tied="none"),
-        Multimodal(kind="multimodal", layers=1, width=4, heads=2, ffn=8),
-        Recurrent(kind="recurrent", width=4),
+        TransformerConfig(layers=1, width=4, heads=2, ffn=8, tied="none"),
+        MultimodalConfig(kind="multimodal", layers=1, width=4, heads=2, ffn=8),
+        RecurrentConfig(kind="recurrent", width=4),
     ],
 )
 def test_found_words_start_there_with_the_usual_size_and_nothing_else_changes(
-    copy_corpus: Path, tmp_path: Path, config: Transformer
+    copy_corpus: Path, tmp_path: Path, config: TransformerConfig
 ) -> None:
     file = write(tmp_path / "v.txt", LINES)
     start = load(copy_corpus, {"source": file}, 4)

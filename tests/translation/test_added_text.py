@@ -11,7 +11,11 @@ import numpy as np
 import pytest
 from commands import run
 
-from nmt.config import AddedText, Decoding, Multimodal, Table, Workflow
+from nmt.config.decoding import Decoding
+from nmt.config.models import MultimodalConfig
+from nmt.config.system import AddedText
+from nmt.config.table import Table
+from nmt.config.workflow import Workflow
 from nmt.data.batches import Parallel
 from nmt.plan.plan import Plan, check_added_text, check_own_files
 from nmt.system.errors import ConfigError, DataError
@@ -301,7 +305,7 @@ def test_a_seed_writes_once() -> None:
 
 def test_who_looks_at_pictures_translates_no_text_without_them() -> None:
     one = table()
-    looking = one.systems["reverse"].model_copy(update={"model": Multimodal(kind="multimodal")})
+    looking = one.systems["reverse"].model_copy(update={"model": MultimodalConfig(kind="multimodal")})
     one = one.model_copy(update={"systems": one.systems | {"reverse": looking}})
     with pytest.raises(ConfigError, match=r"got one/reverse, which is shown pictures, and the text has none"):
         check_added_text("one", {"one": one}, Workflow(tables=["one"]))

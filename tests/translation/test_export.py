@@ -13,8 +13,9 @@ import torch
 from commands import run
 from copytask import copy_lines
 
-from nmt.config import Decoding, Recurrent, SpecialIds
-from nmt.config import Transformer as Config
+from nmt.config.data import SpecialIds
+from nmt.config.decoding import Decoding
+from nmt.config.models import RecurrentConfig, TransformerConfig
 from nmt.models.build import build
 from nmt.system.files import read_json, write_json
 from nmt.text.subwords import Vocabulary
@@ -38,7 +39,7 @@ def engine(folder: Path) -> Any:
 def random_model(corpus: Path, folder: Path, settings: dict[str, Any]) -> Path:
     """A model directory whose every weight is random, also those that start as zeros and ones."""
     folder.mkdir()
-    config = Config.model_validate({"width": 16, "ffn": 24, "heads": 4, "max_positions": 32, **settings})
+    config = TransformerConfig.model_validate({"width": 16, "ffn": 24, "heads": 4, "max_positions": 32, **settings})
     for side in ("source", "target"):
         shutil.copyfile(corpus / f"{side}.model", folder / f"{side}.model")
     sizes = [len(Vocabulary(folder / f"{side}.model")) for side in ("source", "target")]
@@ -164,7 +165,7 @@ def test_a_recurrent_model_and_a_folder_in_use_are_refused(model: Path, tmp_path
     config["model"] = {"kind": "recurrent", "layers": 1, "width": 8}
     write_json(folder / "config.json", config)
     sizes = config["vocabulary"]
-    network = build(Recurrent.model_validate(config["model"]), sizes["source"], sizes["target"], IDS.pad)
+    network = build(RecurrentConfig.model_validate(config["model"]), sizes["source"], sizes["target"], IDS.pad)
     write_tensors(weights_of(network), folder / "weights.safetensors")
     write_json(folder / "provenance.json", {})
     code, output = run("export", folder, tmp_path / "out", "--format", "ctranslate2")

@@ -15,7 +15,8 @@ from commands import run
 from snakes import Project
 from test_workflow import TABLE
 
-from nmt.config import Table, Workflow
+from nmt.config.table import Table
+from nmt.config.workflow import Workflow
 from nmt.config.yaml import load_yaml, parse
 from nmt.corpora.sources import Text
 from nmt.data.batches import Parallel

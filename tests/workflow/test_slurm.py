@@ -25,7 +25,7 @@ import yaml
 from safetensors.torch import load_file
 from snakes import ROOT, Project
 
-from nmt.config import System
+from nmt.config.system import System
 from nmt.plan.plan import experiment
 
 SCRIPTS = os.environ.get("NMT_SLURM")

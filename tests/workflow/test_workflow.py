@@ -17,7 +17,7 @@ from jsonschema import Draft202012Validator
 from snakes import ROOT, Project, jobs
 
 from nmt.cli.main import main
-from nmt.config import load_table
+from nmt.config.table import load_table
 
 SYSTEM = {"corpus": "scenes", "languages": "en-de", "training": {"updates": 2}}
 TABLE: dict[str, Any] = {

@@ -1,0 +1,85 @@
+"""Checkpoint selections, such as ``average 10``, and whether a training keeps what they ask for."""
+
+import math
+from typing import Annotated
+
+from pydantic import (
+    Field,
+    TypeAdapter,
+    ValidationError,
+)
+
+from nmt.config.training import Training
+from nmt.config.types import amount
+from nmt.system.errors import ConfigError
+
+Selection = Annotated[
+    str,
+    Field(
+        pattern=r"^(last|best|epoch [1-9]\d*|update [1-9]\d*|average [1-9]\d*|average best [1-9]\d*)$",
+        description="last | best | epoch 16 | update 4000 | average 10 (the last ten) | average best 5",
+    ),
+]
+
+
+def never_kept(at: str, training: Training) -> str | None:
+    """Why a training cannot leave the checkpoints that a selection asks for, or None if it can."""
+    if at == "last":
+        return None
+    kind, _, rest = at.rpartition(" ") if at != "best" else ("average best", "", "1")
+    number = int(rest)
+    if kind == "average best":
+        all_kept = training.keep_last is None and training.validate_every == training.checkpoint_every
+        if number > training.keep_best and not all_kept:
+            return f"training.keep_best is {training.keep_best}; raise it to {number}"
+        return _too_few(number, "validate_every", training.validate_every, training)
+    if kind == "average":
+        if training.keep_last is not None and number > training.keep_last:
+            return f"training.keep_last is {training.keep_last}; raise it to {number}"
+        return _too_few(number, "checkpoint_every", training.checkpoint_every, training)
+    return _never_saved(number, f"{kind}s", training) or _deleted_again(number, f"{kind}s", training)
+
+
+def _ends(training: Training, unit: str) -> int | None:
+    return training.epochs if unit == "epochs" else training.updates
+
+
+def _too_few(number: int, name: str, interval: str, training: Training) -> str | None:
+    """Why so many checkpoints are never saved, at this interval of the training."""
+    every, unit = amount(interval)
+    end = _ends(training, unit)
+    if end is None or number <= (there := math.ceil(end / every)):
+        return None
+    how = f"{end} {unit} with training.{name}: {interval} leave {there}"
+    return f"{how}; ask for no more, or raise training.{unit}"
+
+
+def _never_saved(number: int, unit: str, training: Training) -> str | None:
+    """Why no checkpoint is saved after so many epochs or updates."""
+    (every, counted), end = amount(training.checkpoint_every), _ends(training, unit)
+    if end is not None and number > end:
+        return f"training ends after {end} {unit}; raise training.{unit}"
+    if counted == unit and number % every and number != end:
+        return f"training.checkpoint_every is {training.checkpoint_every}; choose a divisor of {number}"
+    return None
+
+
+def _deleted_again(number: int, unit: str, training: Training) -> str | None:
+    """Why the checkpoint after so many epochs or updates is gone at the end, where it is known when that is."""
+    (every, counted), end = amount(training.checkpoint_every), _ends(training, unit)
+    known = counted == unit and [training.epochs, training.updates, training.patience].count(None) == 2
+    if not known or end is None or training.keep_last is None or number == end:
+        return None
+    newer = end // every - number // every
+    return (
+        f"training.keep_last is {training.keep_last}; raise it to {newer + 1}" if newer >= training.keep_last else None
+    )
+
+
+def check_selection(at: str) -> None:
+    """Raise a ConfigError if ``at`` is not a checkpoint selection."""
+    try:
+        TypeAdapter(Selection).validate_python(at)
+    except ValidationError:
+        allowed = "last, best, epoch N, update N, average N or average best N"
+        raise ConfigError(f"at: expected {allowed}, got '{at}'") from None

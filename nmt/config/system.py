@@ -1,0 +1,146 @@
+"""A system: one trained configuration, and the text that other systems write for it."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import (
+    Field,
+    field_validator,
+    model_validator,
+)
+
+from nmt.config.data import Cleaning, Subwords
+from nmt.config.decoding import Decoding
+from nmt.config.models import ModelConfig, TransformerConfig, has_attention
+from nmt.config.selection import Selection
+from nmt.config.training import Training, check_passes
+from nmt.config.types import TAG, Name, Positive, Seed, Seeds, Strict
+
+
+class AddedText(Strict):
+    """Training pairs one side of which a model wrote.
+
+    A back-translation (Sennrich and others 2016) is a source written for text of the target language. A forward
+    translation is a target written for text of the source language (Zhang and Zong 2016); what an ensemble has written
+    teaches one model to translate as it does (Kim and Rush 2016).
+    """
+
+    model: Annotated[str, Field(pattern=r"^[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*$")] = Field(
+        description="TABLE/SYSTEM that writes: of a back-translation one for the other way round"
+    )
+    at: Selection = "best"
+    seed: Seed | Annotated[str, Field(pattern=r"^\d+(-\d+)+$")] = Field(
+        1, description="of that system; those of an ensemble as 1-2-3"
+    )
+    text: Name = Field(description="the corpus whose training text is translated; it need not have the other language")
+    decoding: Decoding = Decoding(beam=1)
+    copies: Positive = Field(1, description="times that the true pairs are there, beside each added one once")
+    tag: Annotated[str, Field(pattern=TAG)] | None = Field(
+        None, description="a word that each added source begins with (Caswell and others 2019)"
+    )
+
+    @field_validator("seed")
+    @classmethod
+    def _each_seed_once(cls, seed: int | str) -> int | str:
+        named = str(seed).split("-")
+        if len(set(named)) < len(named):
+            raise ValueError(f"expected different seeds, got {seed}; name each once")
+        return seed
+
+    @property
+    def table(self) -> str:
+        """The table of the model."""
+        return self.model.split("/")[0]
+
+    @property
+    def system(self) -> str:
+        """The model's system in its table."""
+        return self.model.split("/")[1]
+
+    @property
+    def translated(self) -> Self:
+        """What decides the translations: the same, however they are mixed in."""
+        return self.model_copy(update={"copies": 1, "tag": None})
+
+
+class System(Strict):
+    """One trained configuration: data, subwords, model and training."""
+
+    corpus: Name
+    languages: Annotated[str, Field(pattern=r"^[a-z]{2,3}-[a-z]{2,3}$", description="source-target, e.g. en-de")]
+    back_translation: AddedText | None = Field(
+        None, description="pairs that are added to the training text, the source of them a translation"
+    )
+    forward_translation: AddedText | None = Field(None, description="the same, the target of them a translation")
+    cleaning: Cleaning = Cleaning()
+    subwords: Subwords = Subwords()
+    word_vectors: dict[Literal["source", "target"], Name] = Field(
+        {}, description="word vectors that the embeddings of a side start from, by their name in config.yaml"
+    )
+    model: ModelConfig = TransformerConfig()
+    training: Training
+    seeds: Seeds | None = Field(None, description="when not given, config.yaml's seeds")
+
+    @property
+    def source(self) -> str:
+        """Source language code."""
+        return self.languages.split("-")[0]
+
+    @property
+    def target(self) -> str:
+        """Target language code."""
+        return self.languages.split("-")[1]
+
+    @property
+    def added(self) -> AddedText | None:
+        """What is added to the training text; last, where both are: back-translations to what has forward ones."""
+        return self.back_translation or self.forward_translation
+
+    @property
+    def way(self) -> Literal["back", "forward"]:
+        """Which way that was translated."""
+        return "back" if self.back_translation else "forward"
+
+    @property
+    def before_added(self) -> Self:
+        """The same on the text that it is added to."""
+        return self.model_copy(update={f"{self.way}_translation": None})
+
+    @property
+    def mixtures(self) -> list[Self]:
+        """The same on each text that something is added to make: on its own first, then on what that is made of."""
+        return [self, *self.before_added.mixtures] if self.added else []
+
+    def without_added(self, **changes: object) -> Self:
+        """The same on the training text alone, with other changes."""
+        return self.model_copy(update={"back_translation": None, "forward_translation": None, **changes})
+
+    @model_validator(mode="after")
+    def _tying_needs_joint(self) -> Self:
+        if self.model.tied == "all" and not self.subwords.joint:
+            raise ValueError("model.tied: all needs subwords.joint: true")
+        return self
+
+    @model_validator(mode="after")
+    def _passes_differ_by_dropout(self) -> Self:
+        check_passes(self.model, self.training)
+        return self
+
+    @model_validator(mode="after")
+    def _sample_is_cut_in_one_way(self) -> Self:
+        if self.training.train_bleu and self.subwords.dropout:
+            raise ValueError(
+                "training.train_bleu would translate text that subwords.dropout has cut; leave it out, and score "
+                "train_sample in a row"
+            )
+        return self
+
+
+def misfit(decoding: Decoding, system: System) -> str | None:
+    """Why a system cannot translate as a decoding asks, or None if it can."""
+    if decoding.replace_unknown and system.subwords.kind != "words":
+        return "decoding.replace_unknown needs subwords.kind: words"
+    if decoding.replace_unknown and not has_attention(system.model):
+        return "decoding.replace_unknown needs a model with attention"
+    if decoding.images and system.model.kind != "multimodal":
+        return "decoding.images needs model.kind: multimodal"
+    return None

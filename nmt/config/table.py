@@ -1,0 +1,256 @@
+"""A table: systems and the rows that are made of them."""
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    Field,
+    model_validator,
+)
+
+from nmt.config.choices import ON_REQUEST
+from nmt.config.decoding import Decoding
+from nmt.config.models import MultimodalConfig, TransformerConfig, has_attention
+from nmt.config.selection import Selection, never_kept
+from nmt.config.system import System, misfit
+from nmt.config.types import Count, Different, Name, Names, NonNegative, Score, Strict
+from nmt.config.yaml import at_place, load_yaml, nearest, read_config, validate
+from nmt.system.errors import ConfigError
+
+Figure = Literal[
+    "loss", "accuracy", "bleu", "learning-curves", "learning-rate", "positions", "mask", "alignment", "picture"
+]
+ALWAYS = ("bleu", "chrf", "ter", "exact")
+"""Metrics that every row is scored by."""
+Metric = Annotated[
+    Literal[
+        "bleu", "bleu1", "bleu2", "bleu3", "chrf", "ter", "exact", "meteor", "meteor_nltk", "nll_train", "nll_valid"
+    ],
+    Field(
+        description="bleu1 to bleu3: BLEU of n-grams of at most so many words; exact: share of lines that equal their "
+        "reference; nll: of the training, nats a piece"
+    ),
+]
+
+
+class Published(Strict):
+    """Figures a report prints: scores on the 0 to 100 scale, and the training's negative log-likelihood (NLL)."""
+
+    bleu: Score | None = None
+    bleu1: Score | None = None
+    bleu2: Score | None = None
+    bleu3: Score | None = None
+    ter: NonNegative | None = None
+    chrf: Score | None = None
+    meteor: Score | None = None
+    meteor_nltk: Score | None = None
+    exact: Score | None = None
+    nll_train: NonNegative | None = None
+    nll_valid: NonNegative | None = None
+
+    @model_validator(mode="after")
+    def _prints_one(self) -> Self:
+        if not self.essence():
+            raise ValueError("expected a figure, got none; give one, e.g. bleu: 34.2, or leave published out")
+        return self
+
+
+class Row(Strict):
+    """One line of a table: a system at a checkpoint selection, decoded one way; or only a published figure."""
+
+    label: str
+    system: Name | None = Field(None, description="not given: a published figure for reference only")
+    at: Selection = "best"
+    ensemble: bool = Field(False, description="the models of all seeds translate together, by their mean")
+    test: Name | None = Field(None, description="when not given, the table's first test set")
+    decoding: Decoding = Decoding()
+    published: Published | None = None
+    against: str | None = Field(
+        None, description="label of the row it is tested against; not given: the first of its test set that names none"
+    )
+    note: str | None = None
+
+
+class _Shown(Strict):
+    """What a table says of itself, whichever way its systems are given."""
+
+    caption: str
+    tests: Names = Field(description="test sets; rows use the first unless they name another")
+    rows: list[Row] = Field(min_length=1)
+    figures: Annotated[list[Figure], Different] = ["loss", "accuracy", "bleu", "learning-rate"]
+    samples: Count = Field(10, description="sample translations shown")
+    metrics: Annotated[list[Metric], Different] = Field(
+        ["bleu", "ter", "chrf"], min_length=1, description="shown, in this order; then those that are published"
+    )
+
+
+def _one_of(word: str, allowed: Iterable[str]) -> str:
+    names = list(allowed)
+    return f"'{word}'; expected one of {', '.join(names)}{nearest(word, names)}"
+
+
+class TableFile(_Shown):
+    """A table as its file gives it: ``defaults`` are merged, key by key, under each system."""
+
+    defaults: dict[str, Any] = Field(default_factory=dict, description="keys of a system")
+    systems: dict[Name, dict[str, Any]]
+
+
+class Table(_Shown):
+    """One published table (or demonstration), as systems and rows."""
+
+    systems: dict[Name, System]
+
+    def test_of(self, row: Row) -> str:
+        """The test set of a row."""
+        return row.test or self.tests[0]
+
+    def rows_of(self, system: str) -> list[Row]:
+        """The rows that a system is behind."""
+        return [row for row in self.rows if row.system == system]
+
+    def seeds_of(self, system: str, seeds: Sequence[int]) -> Sequence[int]:
+        """The seeds of a system: its own, else those of the settings."""
+        return self.systems[system].seeds or seeds
+
+    def models_of(self, row: Row, seeds: Sequence[int]) -> Sequence[int | str]:
+        """The models that translate a row, one after the other: by their seeds, those of an ensemble as ``1-2-3``."""
+        assert row.system is not None
+        own = self.seeds_of(row.system, seeds)
+        if row.ensemble and len(own) < 2:
+            raise ConfigError(
+                f"row '{row.label}': expected two seeds or more for an ensemble, got {list(own)}; give "
+                f"systems.{row.system}.seeds, or leave out ensemble: true"
+            )
+        return ["-".join(map(str, own))] if row.ensemble else own
+
+    @property
+    def also(self) -> list[str]:
+        """The metrics that its rows are scored by besides those that every row is."""
+        return [metric for metric in ON_REQUEST if metric in self.metrics]
+
+    @model_validator(mode="after")
+    def _alignment_needs_attention(self) -> Self:
+        tested = [r.system for r in self.rows if r.system in self.systems and self.test_of(r) == self.tests[0]]
+        models = [self.systems[system].model for system in tested if system]
+        if "alignment" in self.figures and not any(has_attention(model) for model in models):
+            raise ValueError("figures: alignment needs a system with attention, scored on the first test set")
+        return self
+
+    @property
+    def looking(self) -> Row | None:
+        """The first row on the first test set whose system looks at the regions of the right pictures."""
+        for row in self.rows:
+            model = self.systems[row.system].model if row.system in self.systems else None
+            if not isinstance(model, MultimodalConfig) or model.fusion == "gated" or model.backbone == "descriptions":
+                continue
+            if self.test_of(row) == self.tests[0] and (row.decoding.images or model.images) == "right":
+                return row
+        return None
+
+    def attended(self, figure: Figure, seeds: Sequence[int]) -> list[tuple[Row, int | str]]:
+        """The rows whose attention a figure shows, all on the first test set, each with the first model behind it.
+
+        Of ``alignment`` the first row of each system with attention, of ``picture`` the one that is `looking`.
+        """
+        found: dict[str | None, Row] = {}
+        if figure == "picture" and self.looking:
+            found = {self.looking.system: self.looking}
+        elif figure == "alignment":
+            for row in self.rows:
+                if row.system and self.test_of(row) == self.tests[0] and has_attention(self.systems[row.system].model):
+                    found.setdefault(row.system, row)
+        return [(row, self.models_of(row, seeds)[0]) for row in found.values()]
+
+    @model_validator(mode="after")
+    def _picture_needs_regions(self) -> Self:
+        if "picture" in self.figures and self.looking is None:
+            raise ValueError(
+                "figures: picture needs a multimodal system that looks at the regions of the right pictures, scored on "
+                "the first test set"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _rows_fit(self) -> Self:
+        for number, row in enumerate(self.rows):
+            with at_place("rows", number):
+                self._check_row(row)
+                if row in self.rows[:number]:
+                    raise ValueError(f"row '{row.label}' is there twice; delete one")
+        for number, row in enumerate(self.rows):  # of which any may be compared with any
+            with at_place("rows", number):
+                self._check_comparison(row)
+        return self
+
+    def _check_row(self, row: Row) -> None:
+        if row.system is not None and row.system not in self.systems:
+            raise ValueError(f"row '{row.label}' names system {_one_of(row.system, self.systems)}")
+        if row.system and (why := never_kept(row.at, self.systems[row.system].training)):
+            raise ValueError(f"row '{row.label}' asks for '{row.at}', which is not kept: {why}")
+        if row.system and (why := misfit(row.decoding, self.systems[row.system])):
+            raise ValueError(f"row '{row.label}': {why}")
+        if row.test is not None and row.test not in self.tests:
+            raise ValueError(f"row '{row.label}' names test {_one_of(row.test, self.tests)}")
+        if row.ensemble and row.system is None:
+            raise ValueError(f"row '{row.label}' has no system whose models could translate together; name one")
+        if row.system is None and row.published is None:
+            raise ValueError(f"row '{row.label}' has neither a system nor a published figure; give one of them")
+
+    def _check_comparison(self, row: Row) -> None:
+        if row.against is None:
+            return
+        if row.system is None:
+            raise ValueError(f"row '{row.label}' has no system, so nothing to test against '{row.against}'")
+        others = [other.label for other in self.rows if other is not row and self.rivals(other, row)]
+        if others.count(row.against) > 1:
+            raise ValueError(f"row '{row.label}': against: several rows are called '{row.against}'; rename one")
+        if row.against not in others:
+            there = _one_of(row.against, others) if others else f"'{row.against}'; there is none"
+            raise ValueError(f"row '{row.label}': against: no other trained row of its test set is called {there}")
+
+    def rival(self, row: Row) -> Row | None:
+        """The row that another asks to be tested against."""
+        others = [other for other in self.rows if other is not row and other.label == row.against]
+        return next((other for other in others if self.rivals(other, row)), None)
+
+    def rivals(self, one: Row, other: Row) -> bool:
+        """Whether the translations of two rows are of the same sentences."""
+        if not (one.system and other.system) or self.test_of(one) != self.test_of(other):
+            return False
+        return self.systems[one.system].languages == self.systems[other.system].languages
+
+    @model_validator(mode="after")
+    def _tests_are_used(self) -> Self:
+        used = {self.test_of(row) for row in self.rows}
+        if unused := [test for test in self.tests if test not in used]:
+            raise ValueError(f"tests: {', '.join(unused)}: no row is scored on it; leave it out")
+        return self
+
+
+def load_table(path: Path) -> Table:
+    """Read a table file; its ``defaults`` are merged, key by key, under each of its systems."""
+    text = read_config(path)
+    value = load_yaml(text, str(path))
+    if isinstance(value, dict) and isinstance(value.get("systems"), dict):
+        defaults = value.pop("defaults", None) or {}
+        if not isinstance(defaults, dict):
+            raise ConfigError(f"{path}: defaults: expected keys and their values, got {json.dumps(defaults)[:200]}")
+        value["systems"] = {
+            name: _merge(defaults, system) if system else defaults for name, system in value["systems"].items()
+        }
+    return validate(Table, value, text, str(path))
+
+
+def _merge(base: Any, over: Any, key: str = "") -> Any:
+    """``over`` laid on ``base``: mappings merge key by key, everything else is replaced.
+
+    So is a mapping by an empty one, and a model by one of another kind, which has other keys.
+    """
+    if not isinstance(base, dict) or not isinstance(over, dict) or not over:
+        return over
+    if key == "model" and over.get("kind") not in (None, base.get("kind", TransformerConfig().kind)):
+        return over
+    return base | {name: _merge(base[name], value, name) if name in base else value for name, value in over.items()}

@@ -1,0 +1,92 @@
+"""Types that several sections of the configuration share."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+)
+
+from nmt.system.errors import ConfigError
+from nmt.system.files import digest
+
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", description="letters, digits, _ . -")]
+Language = Annotated[str, Field(pattern=r"^[a-z]{2,3}$", description="two or three small letters, an ISO 639 code")]
+BatchSize = Annotated[str, Field(pattern=r"^[1-9]\d* (sentences|tokens)$", description="64 sentences | 4096 tokens")]
+Interval = Annotated[str, Field(pattern=r"^[1-9]\d* (epochs|updates)$", description="4 epochs | 500 updates")]
+
+
+def _number(value: Any) -> Any:
+    """What may be a number: true is none, though Python takes it for 1."""
+    if isinstance(value, bool):
+        raise ValueError(f"expected a number, got {str(value).lower()}")
+    return value
+
+
+Number = BeforeValidator(_number)  # comes last: a bound after it would be lost to the JSON schema
+Count = Annotated[int, Field(ge=0, lt=2**53), Number]
+Positive = Annotated[int, Field(ge=1, lt=2**53), Number]
+NonNegative = Annotated[float, Field(ge=0, le=1e30), Number]
+Score = Annotated[float, Field(ge=0, le=100), Number]
+AboveZero = Annotated[float, Field(gt=0, le=1e30), Number]
+Probability = Annotated[float, Field(ge=0, lt=1), Number]
+Seed = Annotated[int, Field(ge=0, lt=2**32), Number]
+TAG = r"^[A-Za-z]+$"
+
+
+def _different(values: list[Any]) -> list[Any]:
+    """A list as it is, if no value is in it twice."""
+    if twice := [value for i, value in enumerate(values) if value in values[:i]]:
+        raise ValueError(f"expected different values, got '{twice[0]}' twice")
+    return values
+
+
+Different = AfterValidator(_different)
+Seeds = Annotated[list[Seed], Field(min_length=1), Different]
+Names = Annotated[list[Name], Field(min_length=1), Different]
+
+
+class Strict(BaseModel):
+    """A frozen model that refuses unknown keys."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
+
+    def essence(self) -> dict[str, Any]:
+        """What differs from the defaults, as JSON: a key that comes to be later changes nothing that there is."""
+        return self.model_dump(mode="json", exclude_defaults=True)
+
+    def slug(self, prefix: str) -> str:
+        """A file name that depends on every value: ``prefix-1a2b3c4d``."""
+        return f"{prefix}-{digest(self.essence())}"
+
+
+def _at_home(path: Path) -> Path:
+    """``~`` replaced by a user's home."""
+    try:
+        return path.expanduser()
+    except RuntimeError as error:
+        raise ValueError(f"expected a path, got {path}: {error}") from None
+
+
+UserPath = Annotated[Path, AfterValidator(_at_home)]
+"""A path as users write it, ``~`` for their home."""
+
+
+def check_name(name: str, where: str) -> None:
+    """Raise a ConfigError if a name that becomes part of paths and commands has more than letters, digits, _ . -"""
+    try:
+        TypeAdapter(Name).validate_python(name)
+    except ValidationError:
+        raise ConfigError(f"{where}: expected a name of letters, digits, _ . -, got '{name}'") from None
+
+
+def amount(text: str) -> tuple[int, str]:
+    """Split a checked quantity: ``"64 sentences"`` → ``(64, "sentences")``."""
+    number, unit = text.split()
+    return int(number), unit
