@@ -192,3 +192,26 @@ def write(
         "weights": [[[[round(w, 6) for w in row] for row in m] for m in ms] for ms in chosen.weights.tolist()],
     }  # fmt: skip
     write_text(out.with_name(f"{out.name}.json"), json.dumps(making, ensure_ascii=False) + "\n")
+
+
+def write_each(
+    translator: Translator, lines: Sequence[str], results: Sequence[Sequence[Translation]], folder: Path, first: int = 1
+) -> None:
+    """Draw the attention over the source of each line's best translation; skips empty lines.
+
+    Args:
+        translator: the model.
+        lines: raw.
+        results: translations of each line, by this model, the best first.
+        folder: of the files, whose names are the numbers of the lines.
+        first: number of the first line.
+
+    Raises:
+        ConfigError: the model has no attention.
+    """
+    from tqdm import tqdm
+
+    pairs = zip(tqdm(lines, unit="figure", disable=None), results, strict=True)
+    for number, (line, translations) in enumerate(pairs, first):
+        if cleaned := translator.clean(line):
+            write(translator, cleaned, translations[0], folder / str(number))

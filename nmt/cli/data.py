@@ -1,0 +1,129 @@
+"""Commands that turn a corpus into encoded training text."""
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from nmt.cli.options import COUNT, PATH, config_option, languages_option, load_settings, shard_option
+from nmt.system.errors import ConfigError
+
+if TYPE_CHECKING:
+    from nmt.system.chunks import Shard
+
+
+@click.command()
+@click.argument("corpus")
+@click.argument("languages")
+@click.argument("out", type=PATH)
+@click.option(
+    "--mirror",
+    type=PATH,
+    show_default="NMT_MIRROR, else the corpus's URLs",
+    help="Folder with the same files, read instead of the network.",
+)
+@click.option(
+    "--limit",
+    type=COUNT,
+    show_default="all lines",
+    help="Keep only the first lines of every split; several sources share them.",
+)
+@click.option(
+    "--custom",
+    show_default="a corpus of the catalogue",
+    help="YAML text that describes a corpus of your own: train, valid, tests.",
+)
+def download(
+    corpus: str, languages: str, out: Path, mirror: Path | None, limit: int | None, custom: str | None
+) -> None:
+    """Download CORPUS into the folder OUT and verify its checksums.
+
+    LANGUAGES is a pair, e.g. en-de; or one language, e.g. en, for text alone.
+    """
+    from nmt.config import yaml
+    from nmt.config.data import CustomCorpus
+    from nmt.corpora.catalogue import fetch
+
+    description = yaml.parse(CustomCorpus, custom, "--custom") if custom else None
+    fetch(corpus, languages, out, mirror=mirror, limit=limit, custom=description)
+
+
+@click.command()
+@click.argument("raw", type=PATH)
+@click.argument("text", type=PATH)
+@click.argument("translations", type=PATH)
+@click.argument("out", type=PATH)
+@languages_option
+@click.option("--copies", type=COUNT, default=1, help="How often the true pairs are repeated.")
+@click.option("--tag", show_default="no tag", help="A word put before each added source sentence.")
+def mix(raw: Path, text: Path, translations: Path, out: Path, languages: str, copies: int, tag: str | None) -> None:
+    """Add machine-translated pairs to the training text of RAW; writes the new corpus OUT.
+
+    TEXT is the raw corpus whose training text was translated. TRANSLATIONS is the folder that `nmt translate-text`
+    wrote its translations into.
+    """
+    from nmt.config.types import TAG
+    from nmt.translation.augment import mix as mix_corpora
+
+    if tag and not re.fullmatch(TAG, tag):
+        raise ConfigError(f"--tag: expected letters, got {tag!r}")
+    mix_corpora(raw, text, translations, out, languages, copies, tag)
+
+
+@click.command()
+@click.argument("raw", type=PATH)
+@click.argument("out", type=PATH)
+@languages_option
+@config_option
+@click.option("--jobs", type=COUNT, default=1, help="Worker processes.")
+@shard_option
+def clean(raw: Path, out: Path, languages: str, settings: str, jobs: int, shard: "Shard | None") -> None:
+    """Normalise, tokenise and filter the raw corpus RAW; writes the cleaned corpus OUT."""
+    from nmt.config.data import Cleaning
+    from nmt.text.clean import clean as clean_corpus
+
+    clean_corpus(raw, out, load_settings(Cleaning, settings), languages, jobs, shard)
+
+
+@click.command()
+@click.argument("raw", type=PATH)
+@click.argument("clean", type=PATH)
+@click.argument("out", type=PATH)
+@languages_option
+@click.option("--count", type=COUNT, required=True, help="Number of sentence pairs.")
+def sample(raw: Path, clean: Path, out: Path, languages: str, count: int) -> None:
+    """Write a sample of the training text of RAW and CLEAN into the folder OUT, as a test set.
+
+    CLEAN is the corpus that `nmt clean` made of RAW.
+    """
+    from nmt.text.sample import sample as sample_corpus
+
+    sample_corpus(raw, clean, out, languages, count)
+
+
+@click.command()
+@click.argument("clean", type=PATH)
+@click.argument("out", type=PATH)
+@languages_option
+@config_option
+@click.option("--threads", type=COUNT, default=1, help="CPU threads.")
+def subwords(clean: Path, out: Path, languages: str, settings: str, threads: int) -> None:
+    """Learn the vocabularies of the training text in CLEAN; writes the subword models into the folder OUT."""
+    from nmt.config.data import Subwords
+    from nmt.text.subwords import learn
+
+    learn(clean, out, languages, load_settings(Subwords, settings), threads)
+
+
+@click.command()
+@click.argument("clean", type=PATH)
+@click.argument("subwords", type=PATH)
+@click.argument("out", type=PATH)
+@languages_option
+@shard_option
+def encode(clean: Path, subwords: Path, out: Path, languages: str, shard: "Shard | None") -> None:
+    """Encode the training and validation text of CLEAN with the vocabularies in SUBWORDS; writes the folder OUT."""
+    from nmt.data.batches import encode_corpus
+
+    encode_corpus(clean, subwords, out, languages, shard)

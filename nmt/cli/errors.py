@@ -1,0 +1,42 @@
+"""The message for each kind of error that a user can fix."""
+
+import re
+import shutil
+
+from nmt.system.errors import ConfigError, DataError
+
+
+def explain(error: Exception) -> str | None:
+    """Turn an error that the user can fix into one message; None for any other error, which is a bug of ours."""
+    match error:
+        case ConfigError() | DataError():
+            return str(error)
+        case BrokenPipeError():  # nobody reads our output any more: click ends quietly
+            return None
+        case OSError():
+            return _file_problem(error)
+        case ModuleNotFoundError():
+            return _missing_package(error)
+        case MemoryError() | RuntimeError():
+            return _out_of_memory(error)
+    return None
+
+
+def _file_problem(error: OSError) -> str:
+    if isinstance(error, shutil.Error) and isinstance(error.args[0], list):  # files of a folder that were not copied
+        _, error.filename, error.strerror = error.args[0][0]
+    problem = f"{error.filename or 'writing'}: {error.strerror or error}"
+    return f"{problem}; check space, permissions and path, then run again"
+
+
+def _missing_package(error: ModuleNotFoundError) -> str | None:
+    if (error.name or "nmt").split(".")[0] == "nmt":
+        return None
+    return f"this needs the package {error.name}, which is not installed; pip install -r envs/requirements.txt"
+
+
+def _out_of_memory(error: MemoryError | RuntimeError) -> str | None:
+    if not isinstance(error, MemoryError) and not re.search("out of memory|can't allocate memory", str(error)):
+        return None
+    problem = f"{str(error).splitlines()[0][:200]}; " if str(error) else ""
+    return f"not enough memory: {problem}choose a smaller training.batch, decoding.batch or model"

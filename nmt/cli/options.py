@@ -1,0 +1,106 @@
+"""Options that several commands share, with their parameter types and checks."""
+
+import math
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from nmt.system.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from nmt.system.chunks import Shard
+
+Model = TypeVar("Model", bound="BaseModel")
+Command = Callable[..., Any]
+
+PATH = click.Path(path_type=Path)
+COUNT = click.IntRange(1)
+SEED = click.IntRange(0, 2**32 - 1)
+DEVICE = click.Choice(["auto", "cpu", "cuda"])
+
+
+class PositiveNumber(click.FloatRange):
+    """A number above 0. It rejects NaN too, which passes every comparison with a bound."""
+
+    def __init__(self) -> None:
+        super().__init__(0, min_open=True)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number; fail with an error that names the option."""
+        number = super().convert(value, param, ctx)
+        return self.fail("expected a number above 0, got nan", param, ctx) if math.isnan(number) else number
+
+
+def check_languages(_: click.Context, __: click.Parameter, value: str) -> str:
+    """Check a pair of languages; raises ConfigError."""
+    if not re.fullmatch(r"([a-z]{2,3})-(?!\1$)[a-z]{2,3}", value):
+        raise ConfigError(f"--languages: expected two, source-target, e.g. en-de, got '{value}'")
+    return value
+
+
+def check_run_name(_: click.Context, __: click.Parameter, value: str) -> str:
+    """Check a run's name, TABLE/SYSTEM; raises ConfigError."""
+    if not re.fullmatch(r"[\w.-]+/[\w.-]+", value):
+        raise ConfigError(f"--name: expected TABLE/SYSTEM, each of letters, digits, _ . -, got '{value}'")
+    return value
+
+
+def parse_shard(_: click.Context, __: click.Parameter, value: str | None) -> "Shard | None":
+    """Read a shard like 2/8; raises ConfigError."""
+    from nmt.system.chunks import Shard
+
+    return Shard.parse(value) if value else None
+
+
+languages_option = click.option(
+    "--languages", required=True, metavar="en-de", callback=check_languages, help="Source and target language."
+)
+config_option = click.option(
+    "--config",
+    "settings",
+    default="{}",
+    help="Settings of this stage: YAML or JSON text, or a .yaml, .yml or .json file. Other keys keep their defaults.",
+)
+shard_option = click.option(
+    "--shard",
+    metavar="2/8",
+    callback=parse_shard,
+    show_default="all of it",
+    help="Do only this part of the work. The same command without --shard does the missing parts and joins all.",
+)
+
+
+def device_options(command: Command) -> Command:
+    """Add the options of a stage that computes on tensors."""
+    device = click.option("--device", type=DEVICE, default="auto", help="auto takes a GPU if there is one.")
+    threads = click.option(
+        "--threads", type=click.IntRange(1, 1024), show_default="PyTorch's choice", help="CPU threads."
+    )
+    return device(threads(command))
+
+
+def search_options(command: Command) -> Command:
+    """Add the options of a command that translates by hand."""
+    beam = click.option("--beam", type=COUNT, default=5, help="Beam size; 1 is greedy search.")
+    penalty = click.option(
+        "--length-penalty", type=float, default=1.0, help="The score of a translation is log p / length^penalty."
+    )
+    return beam(penalty(command))
+
+
+def load_settings(model: type[Model], text: str) -> Model:
+    """Validate the settings of ``--config``: YAML or JSON text, or the name of a file.
+
+    Raises:
+        ConfigError: a key or value is wrong.
+    """
+    from nmt.config import yaml
+
+    if "\n" not in text and Path(text).suffix in (".yaml", ".yml", ".json"):
+        return yaml.load(model, Path(text))
+    return yaml.parse(model, text, "--config")

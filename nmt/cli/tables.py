@@ -1,0 +1,128 @@
+"""Commands that write and complete the tables of results."""
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from nmt.cli.options import COUNT, DEVICE, PATH, SEED, PositiveNumber, load_settings
+
+if TYPE_CHECKING:
+    from nmt.plan.plan import Plan
+
+tables_argument = click.argument("tables", nargs=-1, required=True)
+config_file_option = click.option(
+    "--config", "settings", type=PATH, default="config.yaml", help="File of the workflow's settings."
+)
+seeds_option = click.option(
+    "--seed",
+    "seeds",
+    multiple=True,
+    type=SEED,
+    show_default="the seeds of the settings",
+    help="Seed of tables that name none themselves. Can be given several times.",
+)
+
+
+@click.command()
+@click.argument("table", type=PATH)
+@click.option(
+    "--config",
+    "settings",
+    default="config.yaml",
+    help="Settings of the workflow: YAML or JSON text, or a .yaml, .yml or .json file.",
+)
+def report(table: Path, settings: str) -> None:
+    """Write the results of the table file TABLE as Markdown, CSV, HTML and JSON, with figures."""
+    from nmt.config.table import load_table
+    from nmt.config.workflow import Workflow
+    from nmt.plan.layout import Layout
+    from nmt.report.write import report as write_report
+
+    workflow = load_settings(Workflow, settings)
+    layout = Layout(workflow.results, workflow.limit)
+    write_report(table.stem, load_table(table), layout, workflow.seeds, workflow.images)
+
+
+@click.command()
+@click.argument("results", type=PATH)
+@click.argument("out", type=PATH)
+def page(results: Path, out: Path) -> None:
+    """Write all tables and figures of the folder RESULTS as one HTML page, OUT."""
+    from nmt.report.pages import page as write_page
+
+    write_page(results, out)
+
+
+@click.command()
+@click.argument("results", type=PATH)
+@click.argument("page", type=PATH)
+def overview(results: Path, page: Path) -> None:
+    """Write published and own BLEU of all tables in the folder RESULTS between the marks of PAGE, a Markdown file."""
+    from nmt.report.overview import overview as write_overview
+
+    write_overview(results, page)
+
+
+def _load_plan(tables: Sequence[str], settings: Path, seeds: Sequence[int], **overrides: Any) -> "Plan":
+    """Load the plan of the named tables in workflow/tables; overrides that are set replace values of the settings."""
+    from nmt.config import yaml
+    from nmt.plan.plan import Plan, check_readable
+
+    check_readable(str(settings))
+    values = yaml.load_yaml(yaml.read_config(settings), str(settings)) | {"tables": list(dict.fromkeys(tables))}
+    overrides["seeds"] = list(dict.fromkeys(seeds))
+    values |= {key: value for key, value in overrides.items() if value}
+    return Plan.load(values, str(settings), [f"table_{name}" for name in values["tables"]], own_files=False)
+
+
+def _print_outcome(outcome: Mapping[str, Sequence[str]]) -> None:
+    """Print one line for each kind of outcome: its name, and the runs."""
+    width = max(map(len, outcome))
+    for kind, runs in outcome.items():
+        click.echo(f"{kind:<{width}}  {', '.join(runs) or '-'}")
+
+
+@click.command()
+@tables_argument
+@config_file_option
+@seeds_option
+def restore(tables: tuple[str, ...], settings: Path, seeds: tuple[int, ...]) -> None:
+    """Restore the runs of TABLES from results/records, so that only new systems are trained.
+
+    The records hold logs, translations and scores, but no weights.
+    """
+    from nmt.reproduce.restore import STANDINGS
+    from nmt.reproduce.restore import restore as restore_table
+
+    plan = _load_plan(tables, settings, seeds)
+    outcomes = [restore_table(plan, name) for name in plan.settings.tables]
+    _print_outcome({kind: [run for outcome in outcomes for run in outcome[kind]] for kind in STANDINGS})
+
+
+@click.command()
+@tables_argument
+@config_file_option
+@click.option(
+    "--minutes", type=PositiveNumber(), default=math.inf, show_default="no limit", help="Time budget in minutes."
+)
+@click.option("--at-once", type=COUNT, default=1, help="Trainings side by side; they share the cores and GPUs.")
+@seeds_option
+@click.option("--device", type=DEVICE, show_default="the device of the settings", help="Device of the trainings.")
+def reproduce(
+    tables: tuple[str, ...], settings: Path, minutes: float, at_once: int, seeds: tuple[int, ...], device: str | None
+) -> None:
+    """Train the missing systems of TABLES within a time budget and write the tables, without Snakemake.
+
+    The cheapest training comes first. Run again, it resumes. The workflow takes the finished trainings as done.
+    """
+    from nmt.reproduce.budget import reproduce as reproduce_tables
+
+    plan = _load_plan(tables, settings, seeds, device=device)
+    plan.check_tools([f"table_{name}" for name in plan.settings.tables])
+    outcome = reproduce_tables(plan, plan.settings.tables, minutes, at_once)
+    _print_outcome(outcome)
+    if outcome["failed"]:
+        raise SystemExit(1)

@@ -1,0 +1,66 @@
+"""Commands beside the pipeline: serve a model, convert it, describe settings and this machine."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from nmt.cli.options import PATH, PositiveNumber, device_options
+
+
+@click.command()
+@click.argument("models", metavar="MODEL_DIR...", type=PATH, nargs=-1, required=True)
+@click.option("--host", default="127.0.0.1", help="Address of the page; 0.0.0.0 is open to other machines.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8000, help="Port of the page; 0 takes a free one.")
+@click.option("--rate", type=PositiveNumber(), default=20.0, help="Requests that one client may make in a second.")
+@device_options
+def serve(models: tuple[Path, ...], host: str, port: int, rate: float, device: str, threads: int | None) -> None:
+    """Serve a local web page that translates with each MODEL_DIR and shows how; `nmt average` makes a MODEL_DIR."""
+    from nmt.serve.limits import Limits
+    from nmt.serve.server import serve as run_server
+
+    run_server(models, host, port, device, threads, Limits(rate=rate))
+
+
+@click.command()
+@click.argument("model", type=PATH)
+@click.argument("out", type=PATH)
+@click.option(
+    "--format",
+    "to",
+    type=click.Choice(["ctranslate2", "pyfunc"]),
+    required=True,
+    help="ctranslate2 is for CTranslate2, pyfunc is a model of MLflow.",
+)
+def export(model: Path, out: Path, to: Any) -> None:
+    """Convert the model directory MODEL for CTranslate2 or MLflow; writes the new folder OUT."""
+    from nmt.translation.export import export as export_model
+
+    export_model(model, out, to)
+
+
+@click.command()
+@click.argument("out", type=PATH)
+def schemas(out: Path) -> None:
+    """Write the JSON schemas of cluster.yaml, config.yaml and table files into the folder OUT, for editors."""
+    from nmt.config.schemas import schemas as all_schemas
+    from nmt.system.files import write_json
+
+    for name, schema in all_schemas().items():
+        write_json(out / f"{name}.schema.json", schema)
+
+
+@click.command()
+def doctor() -> None:
+    """Print what this machine has, and what a run would use."""
+    import torch
+
+    from nmt.system import machine
+
+    device = machine.prepare("auto")
+    facts = {"code": machine.code_version(), **machine.versions(), **machine.hardware(device)}
+    if device.type == "cpu":
+        for name, kind in (("fp32", torch.float32), ("bf16", torch.bfloat16)):
+            facts[name] = f"{machine.matrix_speed(kind):.0f} GFLOP/s in matrix products"
+    for name, value in facts.items():
+        click.echo(f"{name:14} {value}")

@@ -1,0 +1,93 @@
+"""Commands that make models."""
+
+from pathlib import Path
+
+import click
+
+from nmt.cli.options import PATH, SEED, check_run_name, config_option, device_options, load_settings
+
+
+@click.command()
+@click.argument("encoded", type=PATH)
+@click.argument("run", type=PATH)
+@config_option
+@click.option("--seed", type=SEED, default=1, help="Seed of all random numbers.")
+@click.option(
+    "--name", default="custom/system", metavar="TABLE/SYSTEM", callback=check_run_name, help="Name of the run."
+)
+@click.option(
+    "--tracking",
+    type=PATH,
+    show_default="no tracking",
+    help="tracking.json of `nmt track prepare`: a process of its own feeds MLflow during the training.",
+)
+@click.option(
+    "--images",
+    type=PATH,
+    show_default="none, for a text-only model",
+    help="Folder of the image features train.npy and valid.npy, for a multimodal model.",
+)
+@click.option(
+    "--word-vectors",
+    multiple=True,
+    metavar="SIDE=FILE",
+    show_default="random embeddings",
+    help="Word vectors that the embeddings start from; SIDE is source or target. Can be given for each side.",
+)
+@device_options
+def train(
+    encoded: Path,
+    run: Path,
+    settings: str,
+    seed: int,
+    name: str,
+    tracking: Path | None,
+    images: Path | None,
+    word_vectors: tuple[str, ...],
+    device: str,
+    threads: int | None,
+) -> None:
+    """Train a model on the folder ENCODED; writes checkpoints and logs into the folder RUN. Run again, it resumes.
+
+    To train with several processes: torchrun --standalone --nproc-per-node 2 -m nmt train …, or
+    srun -n 2 nmt train …; each process takes as many threads as --threads says.
+    """
+    from nmt.system.gpus import claimed
+    from nmt.tracking.follower import start_follower
+    from nmt.training.distributed import place
+    from nmt.training.trainer import Experiment
+    from nmt.training.trainer import train as train_model
+    from nmt.training.word_vectors import sides
+
+    vectors = sides(word_vectors)
+    experiment, (rank, _) = load_settings(Experiment, settings), place()
+    if tracking and rank == 0:
+        start_follower(run, tracking, name, seed)
+    with claimed(device):
+        train_model(encoded, run, experiment, seed, device, threads, name, images, vectors)
+
+
+@click.command()
+@click.argument("run", type=PATH)
+@click.argument("model", type=PATH)
+@click.option(
+    "--at", default="best", help="Checkpoints: last | best | epoch 16 | update 4000 | average 10 | average best 5."
+)
+@click.option("--encoded", type=PATH, required=True, help="Folder of the encoded corpus of the training.")
+def average(run: Path, model: Path, at: str, encoded: Path) -> None:
+    """Average the checkpoints of the training RUN that --at selects; writes the model directory MODEL."""
+    from nmt.config.selection import check_selection
+    from nmt.training.average import average as average_checkpoints
+
+    check_selection(at)
+    average_checkpoints(run, encoded, at, model)
+
+
+@click.command()
+@click.argument("models", type=PATH, nargs=-1, required=True)
+@click.argument("out", type=PATH)
+def ensemble(models: tuple[Path, ...], out: Path) -> None:
+    """Join the model directories MODELS into one, OUT, that translates by the mean of their probabilities."""
+    from nmt.training.average import ensemble as join_models
+
+    join_models(models, out)

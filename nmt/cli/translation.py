@@ -1,0 +1,216 @@
+"""Commands that translate."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from nmt.cli.options import COUNT, PATH, config_option, device_options, load_settings, search_options, shard_option
+from nmt.cli.streams import check_streams, read_source, run_prompt, write_output
+from nmt.system.errors import ConfigError
+
+if TYPE_CHECKING:
+    from nmt.config.decoding import Decoding
+    from nmt.system.chunks import Shard
+    from nmt.translation.translator import Translator
+
+
+@click.command()
+@click.argument("model", type=PATH)
+@click.argument("source", type=PATH)
+@click.argument("out", type=PATH)
+@config_option
+@click.option(
+    "--images",
+    type=PATH,
+    show_default="none, for a text-only model",
+    help="Array of the lines' image features (.npy), for a multimodal model.",
+)
+@shard_option
+@device_options
+def decode(
+    model: Path,
+    source: Path,
+    out: Path,
+    settings: str,
+    images: Path | None,
+    shard: "Shard | None",
+    device: str,
+    threads: int | None,
+) -> None:
+    """Translate the cleaned file SOURCE with MODEL, line by line; writes the file OUT.
+
+    The settings and times are written beside it into decoding.json, so each OUT needs a folder of its own.
+    """
+    from nmt.config.decoding import Decoding
+    from nmt.system.gpus import claimed
+    from nmt.translation.translator import decode_file
+
+    decoding = load_settings(Decoding, settings)
+    with claimed(device):
+        decode_file(model, source, out, decoding, device, threads, images, shard)
+
+
+@click.command("translate-text")
+@click.argument("model", type=PATH)
+@click.argument("text", type=PATH)
+@click.argument("out", type=PATH)
+@config_option
+@device_options
+def translate_text(model: Path, text: Path, out: Path, settings: str, device: str, threads: int | None) -> None:
+    """Translate the raw file TEXT with MODEL into OUT, line by line, as one side of training pairs for `nmt mix`."""
+    from nmt.config.decoding import Decoding
+    from nmt.system.gpus import claimed
+    from nmt.translation.augment import translate_text as translate_file
+
+    decoding = load_settings(Decoding, settings)
+    with claimed(device):
+        translate_file(model, text, out, decoding, device, threads)
+
+
+@click.command()
+@click.argument("model", type=PATH)
+@click.argument("files", type=PATH, nargs=-1)
+@search_options
+@click.option(
+    "--nbest", type=COUNT, default=1, help="Translations of each line; above 1, each begins with its line's number."
+)
+@click.option("--scores", is_flag=True, help="Write before each translation its score, log p / length^penalty.")
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Write one JSON object per line: the source, and each translation's text, score and tokens.",
+)
+@click.option(
+    "--attention",
+    type=PATH,
+    metavar="DIR",
+    show_default="no figures",
+    help="Folder for one figure per line, of the attention over its source.",
+)
+@click.option("--out", type=PATH, show_default="standard output", help="File for the translations.")
+@device_options
+def translate(
+    model: Path,
+    files: tuple[Path, ...],
+    beam: int,
+    length_penalty: float,
+    nbest: int,
+    scores: bool,
+    as_json: bool,
+    attention: Path | None,
+    out: Path | None,
+    device: str,
+    threads: int | None,
+) -> None:
+    """Translate raw text with MODEL: FILES, standard input, or line by line at a prompt."""
+    decoding = _decoding(beam, length_penalty, nbest)
+    at_prompt = check_streams(files, out)
+    translator = _load_translator(model, device, threads, single=at_prompt)
+    if attention and not translator.looks:
+        raise ConfigError("--attention: expected a model with attention, got one without; leave the option away")
+
+    def translate_lines(lines: Sequence[str], first: int = 1) -> str:
+        from nmt.translation.formats import json_line, tab_separated
+
+        results = translator.nbest(lines, decoding)
+        if attention:
+            from nmt.report.attention_maps import write_each
+
+            write_each(translator, lines, results, attention, first)
+        if as_json:
+            return "".join(json_line(*pair, translator.target) for pair in zip(lines, results, strict=True))
+        return "".join(tab_separated(row, n if nbest > 1 else None, scores) for n, row in enumerate(results, first))
+
+    if at_prompt:
+        run_prompt(translator.languages, translate_lines)
+    else:
+        write_output(translate_lines(read_source(files)), out)
+
+
+def _decoding(beam: int, length_penalty: float, nbest: int = 1) -> "Decoding":
+    from nmt.config.decoding import Decoding
+
+    if nbest > beam:
+        raise ConfigError(f"--nbest: expected at most --beam, {beam}, got {nbest}; raise --beam too")
+    if not -10 <= length_penalty <= 10:  # rejects NaN too
+        raise ConfigError(f"--length-penalty: expected a number from -10 to 10, got {length_penalty}")
+    return Decoding(beam=beam, length_penalty=length_penalty, nbest=nbest)
+
+
+def _load_translator(model: Path, device: str, threads: int | None, single: bool) -> "Translator":
+    """Load a model for single sentences, or for many at once.
+
+    The imported modules are kept from garbage collection, which would search them at exit.
+    """
+    import gc
+
+    from nmt.system.workers import processes_for
+    from nmt.translation.translator import Translator
+
+    translator = Translator.load(model, device, threads, 1 if single else processes_for(device, threads))
+    gc.freeze()
+    return translator
+
+
+def _number_or(*words: str) -> Callable[..., int | str]:
+    """A callback for an option that is a number from 1 or one of these words."""
+
+    def check(_: click.Context, option: click.Parameter, value: str) -> int | str:
+        if value in words:
+            return value
+        if not value.isdecimal():
+            expected = " or ".join(", ".join(["a number from 1", *words]).rsplit(", ", 1))
+            raise ConfigError(f"--{option.name}: expected {expected}, got '{value}'")
+        return int(value)
+
+    return check
+
+
+@click.command()
+@click.argument("model", type=PATH)
+@click.argument("sentence")
+@click.option("--out", type=PATH, required=True, metavar="DIR", help="Folder of the figure and its weights.")
+@click.option("--part", type=click.Choice(["source", "encoder", "decoder"]), default="source", help="The sub-layer.")
+@click.option("--layer", default="all", callback=_number_or("all"), help="A number from 1, or all.")
+@click.option("--head", default="all", callback=_number_or("mean", "all"), help="A number from 1, mean, or all.")
+@click.option("--words", is_flag=True, help="Join subwords into words.")
+@click.option(
+    "--image",
+    type=PATH,
+    show_default="no picture",
+    help="The sentence's picture: draws where on it a multimodal model looked, DIR/image.png; without --part, --words.",
+)
+@search_options
+@device_options
+def attention(
+    model: Path,
+    sentence: str,
+    out: Path,
+    part: Any,
+    layer: Any,
+    head: Any,
+    words: bool,
+    image: Path | None,
+    beam: int,
+    length_penalty: float,
+    device: str,
+    threads: int | None,
+) -> None:
+    """Translate SENTENCE with MODEL and draw the attention of a sub-layer; writes DIR/PART.png, .svg and .json."""
+    from nmt.report.attention_maps import write, write_over
+
+    translator = _load_translator(model, device, threads, single=True)
+    if not (line := translator.clean(sentence)):
+        raise ConfigError(f"SENTENCE: expected words, got '{sentence}'; give a sentence in quotes")
+    decoding = _decoding(beam, length_penalty)
+    if image:
+        if words or part != "source":
+            raise ConfigError("--image: expected neither --part nor --words beside it; leave them out")
+        best = write_over(image, translator, line, decoding, out / "image", layer, head)
+    else:
+        best = translator.translate_clean([line], decoding)[0][0]
+        write(translator, line, best, out / part, part, layer, head, words)
+    click.echo(translator.detokenize(best.text))

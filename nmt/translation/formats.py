@@ -1,0 +1,34 @@
+"""Translations as text that `nmt translate` writes: tab-separated lines, or JSON lines."""
+
+import json
+from collections.abc import Sequence
+
+from nmt.text.subwords import Vocabulary
+from nmt.translation.translator import Translation
+
+
+def tab_separated(translations: Sequence[Translation], number: int | None = None, scores: bool = False) -> str:
+    """One line for each translation of a sentence: the number, the score and the text, with tabs between them.
+
+    Args:
+        translations: of one sentence, the best first.
+        number: of the sentence; None writes no number.
+        scores: whether to write the score.
+    """
+    start = "" if number is None else f"{number}\t"
+    return "".join(f"{start}{f'{best.score:.6f}{chr(9)}' if scores else ''}{best.text}\n" for best in translations)
+
+
+def json_line(source: str, translations: Sequence[Translation], vocabulary: Vocabulary) -> str:
+    """One line of JSON: ``{"source": …, "translations": [{"text": …, "score": …, "tokens": […]}, …]}``.
+
+    Args:
+        source: the sentence as it was given.
+        translations: of the sentence, the best first.
+        vocabulary: of the target side.
+    """
+    rows = [
+        {"text": best.text, "score": round(best.score, 6), "tokens": vocabulary.pieces(best.ids)}
+        for best in translations
+    ]
+    return json.dumps({"source": source, "translations": rows}, ensure_ascii=False) + "\n"
