@@ -1,0 +1,42 @@
+"""`nmt translate`: raw text in, translations out."""
+
+import itertools
+import json
+from pathlib import Path
+
+from commands import run
+from copytask import copy_lines
+
+
+def test_translate_from_standard_input_and_files(model: Path, tmp_path: Path) -> None:
+    lines = "".join(f"{line}\n" for line in copy_lines(5, 4))
+    code, piped = run("translate", model, "--device", "cpu", "--beam", 1, text=lines)
+    assert code == 0 and len(piped.splitlines()) == 5
+    (tmp_path / "a.txt").write_text(lines)
+    code, _ = run("translate", model, tmp_path / "a.txt", "--device", "cpu", "--beam", 1, "--out", tmp_path / "b.txt")
+    assert code == 0 and (tmp_path / "b.txt").read_text() == piped
+
+
+def test_nbest_and_scores_stand_before_the_text(model: Path) -> None:
+    lines = ["w1 w2 w3", "", "w4"]
+    options = ["translate", model, "--device", "cpu", "--beam", 3]
+    text = "".join(f"{line}\n" for line in lines)
+    plain = run(*options, text=text)[1].splitlines()
+    scored = [row.split("\t") for row in run(*options, "--scores", text=text)[1].splitlines()]
+    assert [row[1] for row in scored] == plain and all(float(score) <= 0 for score, _ in scored)
+    listed = [row.split("\t") for row in run(*options, "--nbest", 3, "--scores", text=text)[1].splitlines()]
+    assert [number for number, *_ in listed] == ["1", "1", "1", "2", "3", "3", "3"]
+    assert listed[3] == ["2", "0.000000", ""]
+    assert all(float(a[1]) >= float(b[1]) for a, b in itertools.pairwise(listed) if a[0] == b[0])
+    assert "--nbest: expected at most --beam, 3, got 4" in run(*options, "--nbest", 4, text=text)[1]
+
+
+def test_json_is_an_object_a_line(model: Path) -> None:
+    options = ["translate", model, "--device", "cpu", "--nbest", 2, "--json"]
+    found = [json.loads(line) for line in run(*options, text="W1 w2\n\n")[1].splitlines()]
+    assert [each["source"] for each in found] == ["W1 w2", ""]  # as it was given
+    assert found[1]["translations"] == [{"text": "", "score": 0.0, "tokens": []}]
+    for translation in found[0]["translations"]:
+        assert translation["text"] == "".join(translation["tokens"]).replace("▁", " ").strip()
+    scores = [translation["score"] for translation in found[0]["translations"]]
+    assert len(scores) == 2 and scores == sorted(scores, reverse=True)
