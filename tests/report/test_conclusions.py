@@ -1,56 +1,180 @@
-"""What docs/conclusions.md says of two systems is what the committed tables say."""
+"""What docs/results/ says of a system, or of two, is what the committed tables say."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
+from nmt.report.grids import hardware, published, statistic, training_time
 from nmt.system.files import read_json
 
+Json = dict[str, Any]
 ROOT = Path(__file__).parent.parent.parent
-PAGE = ROOT / "docs" / "conclusions.md"
-COMPARED = re.compile(r"“([^”]+)” against “([^”]+)” on (\w+): ([+−]\d+\.\d) BLEU, p ([<=]) ([01]\.\d+)")
-RIGHT = re.compile(r"“([^”]+)” on (\w+): ([\d.]+) % \[([\d.]+), ([\d.]+)\]")
-TABLE = re.compile(r"\(\.\./results/tables/(\w+)\.md\)")
+PAGES = ROOT / "docs" / "results"
+PAGE = PAGES / "conclusions.md"
+CLAIMS = ["claim", "verdict", "effect"]
+VERDICTS = ("holds", "in part", "does not hold", "undecided")
+SURE = 0.025  # one-sided: a difference with a smaller p is told from chance, and set in bold
+NUMBER = r"[+−]\d+\.\d"
+LINK = re.compile(r" \(\[table\]\(\.\./\.\./results/tables/(\w+)\.md\)\)$")
+COMPARED = re.compile(r"“([^”]+)” − “([^”]+)”: (.+)")
+DIFFERENCE = re.compile(rf"(\w+) (\*\*)?({NUMBER})(?:\*\*)?(?: \(by seed ({NUMBER}(?:, {NUMBER})*)\))?")
+LEVELS = re.compile(r"“([^”]+)”: (.+)")
+LEVEL = re.compile(r"(\w+) (\d+\.\d\d(?: ± \d+\.\d\d| \[\d+\.\d, \d+\.\d\]))(?: \(published ([\d.]+)\))?")
+SHARE = re.compile(r"(\w+) (\d+\.\d) % \[(\d+\.\d), (\d+\.\d)\]")
+SYSTEM = re.compile(r'\[(.+)\]\(\.\./\.\./results/tables/(\w+)\.md(?: "([^"]+)")?\)')
+QUOTED = re.compile(r"\[best published: .+\]\(\.\./reference/bibliography\.md#[\w-]+\)")
+METRIC = {"BLEU-1": "bleu1", "TER": "ter", "METEOR": "meteor", "exact match": "exact", "right (%)": "words"}
 
 
-def claims(pattern: re.Pattern[str]) -> Iterator[tuple[str, ...]]:
-    """Each claim with the table that its line links to."""
-    for line in PAGE.read_text(encoding="utf-8").splitlines():
-        for found in pattern.findall(line):
-            (table,) = TABLE.findall(line)
-            yield table, *found
+class Grid(NamedTuple):
+    """A Markdown table of a page."""
+
+    page: Path
+    header: list[str]
+    rows: list[list[str]]
 
 
-def row(table: str, label: str, test: str) -> dict[str, Any]:
-    rows = read_json(ROOT / "results" / "tables" / f"{table}.json")["rows"]
-    (found,) = [row for row in rows if (row["label"], row["test"]) == (label, test)]
-    return dict(found)
+class Effect(NamedTuple):
+    """One line of an effect: what is said of a system, or of two, in one table."""
+
+    table: str
+    text: str
 
 
-@pytest.mark.parametrize(("table", "label", "other", "test", "difference", "sign", "p"), claims(COMPARED))
-def test_a_comparison_is_the_one_in_the_table(
-    table: str, label: str, other: str, test: str, difference: str, sign: str, p: str
-) -> None:
-    against = row(table, label, test)["against"]
-    assert against["label"] == other
-    assert f"{against['difference']:+.1f}".replace("-", "−") == difference
-    value, digits = against["p_value"], len(p) - 2
-    assert value < float(p) if sign == "<" else round(value, digits) == float(p)
+def grids(page: Path) -> Iterator[Grid]:
+    for block in re.findall(r"(?:^\|.*\n)+", page.read_text(encoding="utf-8"), re.MULTILINE):
+        header, _, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in block.splitlines()]
+        yield Grid(page, header, rows)
 
 
-@pytest.mark.parametrize(("table", "label", "test", "share", "low", "high"), claims(RIGHT))
-def test_the_share_that_is_right_is_the_one_in_the_table(
-    table: str, label: str, test: str, share: str, low: str, high: str
-) -> None:
-    scores = row(table, label, test)["scores"]["tokenised"]
-    right = scores["words"] if "words" in scores else scores["exact"]
-    assert [f"{right[key]:.1f}" for key in ("mean", "low", "high")] == [share, low, high]
+def claims() -> list[list[str]]:
+    return [row for grid in grids(PAGE) if grid.header == CLAIMS for row in grid.rows]
 
 
-def test_each_conclusion_is_tested() -> None:
-    lines = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if TABLE.search(line) and line[0] == "|"]
-    assert len(lines) >= 8
-    assert all(COMPARED.search(line) or RIGHT.search(line) for line in lines)
+def effects(cell: str) -> list[Effect]:
+    lines = cell.split("<br>")
+    return [Effect(LINK.findall(line)[0], LINK.sub("", line)) for line in lines]
+
+
+def row(table: str, label: str, test: str | None = None) -> Json:
+    data = read_json(ROOT / "results" / "tables" / f"{table}.json")
+    wanted = (label, test or data["tests"][0])
+    quoted = [row for row in data["rows"] if row["quoted"] and row["label"] == label]
+    (match,) = quoted or [row for row in data["rows"] if (row["label"], row["test"]) == wanted]
+    return dict(match)
+
+
+def signed(value: float, digits: int = 1) -> str:
+    return f"{value:+.{digits}f}".replace("-", "−")
+
+
+def listed(pattern: re.Pattern[str], text: str) -> list[tuple[str, ...]]:
+    """The items of a list that has nothing but such items."""
+    matches = list(pattern.finditer(text))
+    assert ", ".join(match[0] for match in matches) == text
+    return [match.groups(default="") for match in matches]
+
+
+ALL = [effect for _, _, cell in claims() for effect in effects(cell)]
+
+
+@pytest.mark.parametrize("effect", [effect for effect in ALL if " − “" in effect.text], ids=str)
+def test_a_comparison_is_the_one_in_the_table(effect: Effect) -> None:
+    match = COMPARED.fullmatch(effect.text)
+    assert match
+    label, other, text = match.groups()
+    for test, bold, difference, by_seed in listed(DIFFERENCE, text):
+        against = row(effect.table, label, test)["against"]
+        assert against["label"] == other
+        assert signed(against["difference"]) == difference
+        assert bool(bold) == (against["p_value"] < SURE)
+        if by_seed:
+            assert by_seed == ", ".join(signed(pair["difference"]) for pair in against["pairs"])
+
+
+@pytest.mark.parametrize("effect", [effect for effect in ALL if " − “" not in effect.text], ids=str)
+def test_a_level_is_the_one_in_the_table(effect: Effect) -> None:
+    match = LEVELS.fullmatch(effect.text)
+    assert match
+    label, text = match.groups()
+    if "%" in text:
+        for test, *share in listed(SHARE, text):
+            tokenised = row(effect.table, label, test)["scores"]["tokenised"]
+            right = tokenised["words"] if "words" in tokenised else tokenised["exact"]
+            assert [f"{right[key]:.1f}" for key in ("mean", "low", "high")] == share
+    else:
+        for test, level, figure in listed(LEVEL, text):
+            ours = row(effect.table, label, test)
+            assert statistic(ours["scores"]["tokenised"]["bleu"]) == level
+            assert not figure or published(ours["published"]["bleu"]) == figure
+
+
+def test_each_conclusion_has_an_effect_and_a_verdict_that_goes_with_it() -> None:
+    found = claims()
+    assert len(found) >= 30
+    for _, verdict, cell in found:
+        assert verdict.startswith(VERDICTS)
+        assert effects(cell)
+        if " − “" in cell:  # undecided where no difference is told from chance, and there alone
+            assert ("**" not in cell) == verdict.startswith("undecided"), cell
+
+
+def cell(header: str, ours: Json, table: str) -> str:
+    """What a page should have under a heading."""
+    scores = ours.get("scores", {}).get("tokenised", {})
+    if header.startswith("test_"):
+        return statistic(row(table, ours["label"], header)["scores"]["tokenised"]["bleu"])
+    metric, _, whose = header.rpartition(", ")
+    if metric in METRIC:
+        figure = METRIC[metric]
+        return statistic(scores.get(figure)) if whose == "ours" else published(ours["published"].get(figure))
+    seeds = ours.get("seeds", [])
+    plain: dict[str, Callable[[], str]] = {
+        "test set": lambda: str(ours["test"]),
+        "published": lambda: published(ours["published"].get("bleu")),
+        "best published": lambda: published(ours["published"].get("bleu")),
+        "ours": lambda: statistic(scores.get("bleu")),
+        "difference": lambda: signed(ours["difference"]["bleu"], 2) if "bleu" in ours.get("difference", {}) else "–",
+        "by seed": lambda: ", ".join(f"{value:.1f}" for value in scores["bleu"]["values"]),
+        "NLL, validation": lambda: statistic(ours["scores"]["training"]["nll_valid"], 3),
+        "seeds": lambda: f"{len(seeds)} together" if ours.get("ensemble") else str(len(seeds)) if seeds else "–",
+        "time": lambda: training_time(ours) if seeds else "–",
+        "hardware": lambda: "; ".join(dict.fromkeys(map(hardware, ours["hardware"]))) if seeds else "–",
+    }
+    return plain[header]()
+
+
+def of_paper(grid: Grid, theirs: list[str], ours: list[str]) -> None:
+    """Check a first row of published figures: those beside the system of the second."""
+    match = SYSTEM.fullmatch(ours[0])
+    assert match
+    text, table, label = match.groups()
+    for header, figure in zip(grid.header[1:], theirs[1:], strict=True):
+        wanted = "–"
+        if header.startswith("test_"):
+            wanted = published(row(table, label or text, header)["published"]["bleu"])
+        assert figure == wanted, header
+
+
+FIGURES = [grid for page in sorted(PAGES.glob("*.md")) for grid in grids(page) if grid.header[0] == "system"]
+
+
+@pytest.mark.parametrize("grid", FIGURES, ids=lambda grid: f"{grid.page.stem}: {grid.header}")
+def test_a_table_of_figures_has_those_of_the_committed_tables(grid: Grid) -> None:
+    if QUOTED.fullmatch(grid.rows[0][0]):
+        of_paper(grid, *grid.rows[:2])
+    for cells in grid.rows[1:] if QUOTED.fullmatch(grid.rows[0][0]) else grid.rows:
+        match = SYSTEM.fullmatch(cells[0])
+        assert match, cells[0]
+        text, table, label = match.groups()
+        said = dict(zip(grid.header, cells, strict=True))
+        ours = row(table, label or text, said.get("test set"))
+        for header in grid.header[1:]:
+            assert said[header] == cell(header, ours, table), (cells[0], header)
+
+
+def test_each_report_has_a_table_of_figures() -> None:
+    assert {grid.page.stem for grid in FIGURES} >= {"best", *(f"report-{letter}" for letter in "abcde")}
