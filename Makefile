@@ -59,8 +59,8 @@ ui: $(READY)  ## open the MLflow page on the runs so far
 report: $(READY)  ## write report.html: all tables and figures on one page
 	$(BIN)/nmt page $(RESULTS) report.html
 
-overview: $(READY)  ## write the overview of all tables into README.md
-	$(BIN)/nmt overview $(RESULTS) README.md
+overview: $(READY)  ## write the overview of all tables into results/README.md
+	$(BIN)/nmt overview $(RESULTS) $(RESULTS)/README.md
 
 schemas: $(READY)  ## write workflow/schemas from the configuration's models
 	$(BIN)/nmt schemas workflow/schemas

@@ -77,6 +77,10 @@ class _Shown(Strict):
     """What a table says of itself, whichever way its systems are given."""
 
     caption: str
+    report: str | None = Field(None, description="published report that the table rebuilds; the overview groups by it")
+    comparable: bool = Field(
+        True, description="false: corpus or test sets are not the report's, so no difference to its figures is shown"
+    )
     tests: Names = Field(description="test sets; rows use the first unless they name another")
     rows: list[Row] = Field(min_length=1)
     figures: Annotated[list[Figure], Different] = ["loss", "accuracy", "bleu", "learning-rate"]

@@ -1,4 +1,4 @@
-"""The front page: of every table the rows with a published BLEU, beside ours, as one Markdown table and one figure."""
+"""The overview of all tables: rows with a published BLEU, grouped by report, as Markdown and as one figure."""
 
 import os
 from itertools import groupby
@@ -16,15 +16,23 @@ from nmt.system.errors import DataError
 from nmt.system.files import read_json, read_lines, write_text
 
 Json = dict[str, Any]
+Groups = dict[str, list[Json]]
 
 BEGIN, END = "<!-- overview: written by `nmt overview` -->", "<!-- end of the overview -->"
 FIGURE = Path("figures", "overview")
 UNFINISHED = "not converged"
-"""The note of rows whose training was ended to see that it runs: their score says nothing, and is not shown here."""
+"""The note of rows whose training only shows that it runs. The overview leaves them out."""
+OTHER = "Other tables"
+INCOMPARABLE = (
+    "These systems are trained and tested on other text than the report's. Their scores do not compare with the "
+    "published ones."
+)
+LABEL = 46  # characters of a system's name in the figure
+LINE, MARGIN = 0.19, 0.75  # inches of height: a row, and the title and axis of a panel
 
 
 def overview(results: Path, page: Path) -> None:
-    """Write the table into a Markdown page, between its two marks, and the figure into ``results/figures/``.
+    """Write the overview into a Markdown page, between its two marks, and the figure into ``results/figures/``.
 
     Args:
         results: with ``tables/*.json``.
@@ -33,21 +41,21 @@ def overview(results: Path, page: Path) -> None:
     Raises:
         DataError: there is no table, or no marks.
     """
-    rows = compared(results)
+    groups = compared(results)
     text = "".join(f"{line}\n" for line in read_lines(page))
     before, mark, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not (mark and end):
         raise DataError(f"{page}: expected the lines {BEGIN} and {END}, between them the table; got a page without")
-    draw(rows, results / FIGURE)
-    write_text(page, f"{before}{BEGIN}\n{render(rows, results, page)}\n{END}{after}")
+    draw(groups, results / FIGURE)
+    write_text(page, f"{before}{BEGIN}\n{render(groups, results, page)}\n{END}{after}")
 
 
-def compared(results: Path) -> list[Json]:
-    """The rows of all tables that are trained here and have a published BLEU, on the first test set of their table.
+def compared(results: Path) -> Groups:
+    """The trained rows with a published BLEU on the first test set of their table, by report.
 
     Raises:
-        DataError: the folder has no table, or one that is none.
+        DataError: the folder has no table, or a file that is no table.
     """
     files = sorted((results / "tables").glob("*.json"))
     tables = [read_json(file) for file in files]
@@ -56,62 +64,75 @@ def compared(results: Path) -> list[Json]:
             raise DataError(f"{file}: expected a table as `nmt report` writes it, got something else; delete it")
     if not tables:
         raise DataError(f"{results}: expected tables/*.json, got none; build a table first: make run")
-    return [
-        row | {"table": data["name"]}
+    rows = [
+        row | {"table": data["name"], "report": data.get("report") or OTHER, "comparable": data.get("comparable", True)}
         for data in tables if not data["limit"]
         for row in data["rows"] if not row["quoted"] and row["note"] != UNFINISHED
         if row["test"] == data["tests"][0] and "bleu" in row["published"]
     ]  # fmt: skip
+    rows.sort(key=lambda row: str(row["report"]))
+    return {report: list(group) for report, group in groupby(rows, key=lambda row: str(row["report"]))}
 
 
-def render(rows: list[Json], results: Path, page: Path) -> str:
-    """The table, each of our figures a link to how it was made, and the figure, as seen from the page."""
+def render(groups: Groups, results: Path, page: Path) -> str:
+    """The figure and a section per report, with links as seen from the page."""
     folder = os.path.relpath(results, page.parent)
-    header = ["table", "system", "test set", "BLEU, published", "BLEU, ours", "training", "hardware"]
-    cells = [
-        [
-            row["table"], row["label"], row["test"], published(row["published"]["bleu"]),
-            f"[{statistic(_bleu(row))}]({folder}/tables/{row['table']}.md)", training_time(row),
-            "; ".join(dict.fromkeys(map(hardware, row["hardware"]))),
-        ]
-        for row in rows
+    parts = [f"![BLEU, published and ours]({folder}/{FIGURE}.png)"]
+    for report, rows in groups.items():
+        grid = Grid(report, "", HEADER, [_cells(row, folder) for row in rows])
+        notes = [] if all(row["comparable"] for row in rows) else [INCOMPARABLE]
+        parts += [f"## {report}", *notes, table(grid)]
+    return "\n\n".join(parts)
+
+
+HEADER = ["table", "system", "test set", "BLEU, published", "BLEU, ours", "training", "hardware"]
+
+
+def _cells(row: Json, folder: str) -> list[str]:
+    return [
+        row["table"], row["label"], row["test"], published(row["published"]["bleu"]),
+        f"[{statistic(row['scores']['tokenised']['bleu'])}]({folder}/tables/{row['table']}.md)", training_time(row),
+        "; ".join(dict.fromkeys(map(hardware, row["hardware"]))),
     ]  # fmt: skip
-    return f"{table(Grid('overview', '', header, cells))}\n\n![BLEU, published and ours]({folder}/{FIGURE}.png)"
 
 
-def draw(rows: list[Json], out: Path) -> None:
-    """A line a row, below the name of its table: the published figure as a ring, ours as a dot with its interval."""
-    lines: list[Json | str] = []
-    for name, found in groupby(rows, key=lambda row: row["table"]):
-        lines += [name, *found]
-    with pyplot.rc_context(STYLE):
-        canvas, axes = pyplot.subplots(figsize=(9, 1 + 0.32 * len(lines)), layout="constrained")
-        for place, line in enumerate(lines):
-            if not isinstance(line, str):
-                _line(axes, place, _bleu(line), line["published"]["bleu"])
-        axes.set(xlabel="BLEU, tokenised", ylim=(len(lines) - 0.5, -0.5))
-        names = [line if isinstance(line, str) else shorten(line["label"], 48, placeholder=" …") for line in lines]
-        for tick, line in zip(axes.set_yticks(range(len(lines)), names), lines, strict=True):
-            tick.label1.set_fontweight("bold" if isinstance(line, str) else "normal")
-        marks = axes.get_legend_handles_labels()[0][:2]
-        canvas.legend(handles=marks, loc="outside upper right", ncols=2)
-        save(canvas, out)
+def draw(groups: Groups, out: Path) -> None:
+    """One panel per report, in two columns; a row has a ring for the published figure and a dot for ours."""
+    columns = _columns(groups)
+    heights = [[MARGIN + LINE * len(groups[report]) for report in column] for column in columns]
+    with pyplot.rc_context(STYLE | {"font.size": 8, "axes.titlesize": 9, "axes.titlepad": 4, "ytick.major.size": 0}):
+        size = (6.4 * len(columns), 0.3 + max(map(sum, heights)))
+        canvas = pyplot.figure(figsize=size, dpi=100, layout="constrained")
+        parts = canvas.subfigures(1, len(columns), squeeze=False)[0]
+        for part, column, ratios in zip(parts, columns, heights, strict=True):
+            grid = part.subplots(len(column), 1, squeeze=False, height_ratios=ratios)[:, 0]
+            for axes, report in zip(grid, column, strict=True):
+                _panel(axes, report, groups[report])
+        found = [axes.get_legend_handles_labels() for axes in canvas.axes]
+        legend = {name: mark for marks, names in found for mark, name in zip(marks, names, strict=True)}
+        canvas.legend(list(legend.values()), list(legend), loc="outside upper right", ncols=2)
+        save(canvas, out, dpi=100)
 
 
-def _line(axes: Axes, place: int, ours: Json, theirs: float) -> None:
-    low, high = _range(ours)
-    axes.plot([theirs, ours["mean"]], [place, place], color="#bbbbbb", zorder=1)
-    axes.plot([low, high], [place, place], color=COLOURS[0], linewidth=5, alpha=0.35, solid_capstyle="butt")
-    axes.plot(theirs, place, "o", color=COLOURS[1], fillstyle="none", label="published")
-    axes.plot(ours["mean"], place, "o", color=COLOURS[0], label="ours: 95 % interval, or deviation over seeds")
+def _columns(groups: Groups) -> list[list[str]]:
+    """Reports in two columns, in their order, cut where the columns are most alike in height."""
+    reports = list(groups)
+    heights = [MARGIN + LINE * len(groups[report]) for report in reports]
+    cut = min(range(1, len(reports) + 1), key=lambda cut: max(sum(heights[:cut]), sum(heights[cut:])))
+    return [column for column in (reports[:cut], reports[cut:]) if column]
 
 
-def _bleu(row: Json) -> Json:
-    found: Json = row["scores"]["tokenised"]["bleu"]
-    return found
-
-
-def _range(found: Json) -> tuple[float, float]:
-    if found["deviation"] is None:
-        return found["low"], found["high"]
-    return found["mean"] - found["deviation"], found["mean"] + found["deviation"]
+def _panel(axes: Axes, report: str, rows: list[Json]) -> None:
+    for place, row in enumerate(rows):
+        ours, theirs = row["scores"]["tokenised"]["bleu"], row["published"]["bleu"]
+        low, high = ours["low"], ours["high"]
+        if ours["deviation"] is not None:
+            low, high = ours["mean"] - ours["deviation"], ours["mean"] + ours["deviation"]
+        if row["comparable"]:
+            axes.plot([theirs, ours["mean"]], [place, place], color="#bbbbbb", zorder=1)
+            axes.plot(theirs, place, "o", color=COLOURS[1], fillstyle="none", markersize=4, label="published")
+        axes.plot([low, high], [place, place], color=COLOURS[0], linewidth=4, alpha=0.35, solid_capstyle="butt")
+        label = "ours: 95 % interval, or deviation over seeds"
+        axes.plot(ours["mean"], place, "o", color=COLOURS[0], markersize=4, label=label)
+    axes.set(title=report, xlabel="BLEU, tokenised", ylim=(len(rows) - 0.4, -0.6))
+    axes.set_yticks(range(len(rows)), [shorten(row["label"], LABEL, placeholder=" …") for row in rows])

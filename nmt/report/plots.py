@@ -72,10 +72,10 @@ def draw(figure: Figure, curves: Curves, width: int, out: Path) -> None:
         save(canvas, out)
 
 
-def save(canvas: Canvas, out: Path) -> None:
-    """Write a figure as ``{out}.png`` and ``{out}.svg``, nothing in them that changes from run to run, and close it."""
+def save(canvas: Canvas, out: Path, dpi: float = 160.0) -> None:
+    """Write a figure as ``{out}.png`` and ``{out}.svg``, without dates, so that equal figures are equal files."""
     width, height = canvas.get_size_inches()
-    dpi = min(160.0, math.sqrt(MOST_PIXELS / (width * height)))
+    dpi = min(dpi, math.sqrt(MOST_PIXELS / (width * height)))
     for ending, metadata in (("png", {"Software": None}), ("svg", {"Date": None, "Creator": None})):
         with atomic_path(out.with_name(f"{out.name}.{ending}")) as part:
             canvas.savefig(part, format=ending, dpi=dpi, metadata=metadata)

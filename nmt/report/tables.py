@@ -52,7 +52,8 @@ def build(name: str, table: Table, layout: Layout, seeds: Sequence[int]) -> Json
     gather = _Gather(name, table, layout, seeds)
     data = gather.data()
     return {
-        "name": name, "caption": " ".join(table.caption.split()), "tests": table.tests, "limit": layout.limit,
+        "name": name, "caption": " ".join(table.caption.split()), "report": table.report,
+        "comparable": table.comparable, "tests": table.tests, "limit": layout.limit,
         "synthetic": any(corpus["synthetic"] for corpus in data), "rows": gather.rows(), "data": data,
         "metrics": gather.metrics, "subwords": gather.subwords(),
         "systems": {system: gather.system(system) for system in gather.trained},

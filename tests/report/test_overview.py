@@ -1,4 +1,4 @@
-"""The front page: README and committed results say the same."""
+"""The overview: results/README.md and the committed tables say the same."""
 
 import json
 from pathlib import Path
@@ -11,14 +11,22 @@ from nmt.report.overview import BEGIN, END, FIGURE, compared, render
 ROOT = Path(__file__).parent.parent.parent
 
 
-def test_the_readme_shows_the_committed_results() -> None:
-    readme = (ROOT / "README.md").read_text()
-    shown = readme.partition(BEGIN)[2].partition(END)[0]
-    results = ROOT / "results"
-    assert shown == f"\n{render(compared(results), results, ROOT / 'README.md')}\n", "make overview"
+def test_the_overview_shows_the_committed_results() -> None:
+    results, page = ROOT / "results", ROOT / "results" / "README.md"
+    shown = page.read_text().partition(BEGIN)[2].partition(END)[0]
+    groups = compared(results)
+    assert shown == f"\n{render(groups, results, page)}\n", "make overview"
     assert (results / FIGURE).with_suffix(".png").is_file()
-    for row in compared(results):
-        assert f"[{row['scores']['tokenised']['bleu']['mean']:.2f} " in shown
+    for report, rows in groups.items():
+        section = shown.partition(f"## {report}\n")[2].partition("\n## ")[0]
+        assert all(f"[{row['scores']['tokenised']['bleu']['mean']:.2f} " in section for row in rows)
+        assert ("do not compare" in section) != all(row["comparable"] for row in rows)
+
+
+def test_the_figure_of_the_committed_results_fits_a_screen() -> None:
+    with (ROOT / "results" / FIGURE).with_suffix(".png").open("rb") as file:
+        header = file.read(24)
+    assert int.from_bytes(header[20:24], "big") < 900  # pixels of height
 
 
 def made(folder: Path, name: str, **row: object) -> None:
@@ -44,7 +52,7 @@ def test_rows_with_a_published_bleu_are_shown_once(tmp_path: Path) -> None:
     for _ in range(2):
         assert run("overview", results, page)[0] == 0
         text = page.read_text()
-        assert text.startswith(f"before\n{BEGIN}\n| table") and text.endswith(f"\n{END}\nafter\n")
+        assert text.startswith(f"before\n{BEGIN}\n![BLEU") and text.endswith(f"\n{END}\nafter\n")
         lines = [line for line in text.splitlines() if "| ours" in line]
         cells = ["a", "ours", "first", "41.3", "[40.13 ± 0.50](out/results/tables/a.md)", "1 min 01 s", "CPU, 1 thread"]
         assert [[cell.strip() for cell in line.strip("|").split("|")] for line in lines] == [cells]
