@@ -28,8 +28,9 @@ from nmt.models.attention import Attention, KeysValues
 from nmt.models.embedding import Embedding
 from nmt.models.masked_rnn import packed
 from nmt.system import machine
-from nmt.training.optimizer import make
-from nmt.training.trainer import Experiment, Trainer
+from nmt.training.experiment import Experiment
+from nmt.training.optimizer import make_optimizer
+from nmt.training.trainer import Trainer
 
 Losses = list[float]
 
@@ -60,18 +61,18 @@ def default_kernels() -> Iterator[None]:
 
 
 def unfused(model: nn.Module, config: Optimizer) -> torch.optim.Optimizer:
-    """What `nmt.training.optimizer.make` gives, which takes one operation after the other."""
-    optimizer = make(model, config)
+    """Make the optimiser of `nmt.training.optimizer` without fused kernels."""
+    optimizer = make_optimizer(model, config)
     for group in optimizer.param_groups:
         group.update(fused=False, foreach=False)
     return optimizer
 
 
 PLAIN: dict[str, Callable[[], Any]] = {
-    "loss in chunks": lambda: patch("nmt.training.trainer.cross_entropy", plain_loss),
+    "loss in chunks": lambda: patch("nmt.training.gradients.cross_entropy", plain_loss),
     "attention by parts": lambda: patch.object(Attention, "forward", fused),
     "oneDNN's kernels": default_kernels,
-    "fused Adam": lambda: patch("nmt.training.optimizer.make", unfused),
+    "fused Adam": lambda: patch("nmt.training.gradients.make_optimizer", unfused),
     "gates held at padding": lambda: patch("nmt.models.recurrent.masked_rnn", packed),
     "sparse gradients of words fed back": lambda: patch.object(Embedding, "of_few", Embedding.forward),
 }
@@ -80,21 +81,21 @@ CHANGES: dict[str, dict[str, float]] = {"small": {"dropout": 0.0}, "lstm": {"dro
 
 
 def losses(encoded: Path, recipe: str, updates: int, device: torch.device, *replaced: str) -> Losses:
-    """The loss of each update, nats a target piece."""
+    """Return the loss of each update, nats per target piece."""
     model, batch = RECIPES[recipe]["model"] | CHANGES[recipe], RECIPES[recipe]["batch"]
     settings = Experiment.model_validate({"model": model, "training": {"batch": batch, "updates": updates}})
-    found = []
+    values = []
     with tempfile.TemporaryDirectory() as state, ExitStack() as stack:
         for name in replaced:
             stack.enter_context(PLAIN[name]())
         trainer = Trainer(encoded, Path(state), settings, 1, device)
         trainer.model.train()
-        for step in trainer._steps():
-            trainer._update(step)
-            nll, _, pieces = trainer._sums.tolist()
-            trainer._sums.zero_()
-            found.append(nll / pieces)
-    return found
+        for update in trainer.updates.after(trainer.progress):
+            trainer.train_on(update)
+            nll, _, pieces = trainer.sums.tolist()
+            trainer.sums.zero_()
+            values.append(nll / pieces)
+    return values
 
 
 def farthest(ours: Losses, plain: Losses) -> tuple[float, float]:

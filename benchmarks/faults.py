@@ -443,13 +443,12 @@ def nan(shop: Workshop) -> Tried:
     """A gradient that is no number, once."""
     code = (
         "import sys\nfrom nmt.cli.main import main\nfrom nmt.training.trainer import Trainer\n"
-        "whole = Trainer._accumulate_gradients\n"
-        "def spoiled(self, *given):\n"
-        "    sums = whole(self, *given)\n"
-        "    if self.progress.update == 150:\n"
-        "        next(self.model.parameters()).grad[:] = float('nan')\n"
-        "    return sums\n"
-        "Trainer._accumulate_gradients = spoiled\nmain(sys.argv[1:])\n"
+        "train_on = Trainer.train_on\n"
+        "def spoiled(self, update):\n"
+        "    if update.number == 151:\n"
+        "        next(self.model.parameters()).register_hook(lambda gradient: gradient * float('nan'))\n"
+        "    train_on(self, update)\n"
+        "Trainer.train_on = spoiled\nmain(sys.argv[1:])\n"
     )
     with shop.copy("training") as folder:
         done = subprocess.run(

@@ -27,8 +27,10 @@ from nmt.data.batches import Parallel
 from nmt.report.plots import COLOURS, STYLE, save
 from nmt.system import machine
 from nmt.system.files import read_json
-from nmt.training.cuda_graphs import OfShapes
-from nmt.training.trainer import Experiment, Step, Trainer
+from nmt.training.cuda_graphs import GraphPerShape
+from nmt.training.experiment import Experiment
+from nmt.training.trainer import Trainer
+from nmt.training.updates import Update, dropout_seed
 
 BATCHES = {"small": "4096 tokens", "tiny": "8192 tokens", "large": "16384 tokens"}
 """Of each recipe; a GPU takes a larger one of the large model than two cores do."""
@@ -39,7 +41,7 @@ PROFILED = 8
 SHOWN = 12.0  # milliseconds of the timeline
 GPU = torch.device("cuda")
 Kernels = list[tuple[float, float]]  # start and duration, in milliseconds
-Update = Callable[[Step], Any]
+TrainOn = Callable[[Update], Any]
 
 
 def settings(recipe: str, precision: str) -> Experiment:
@@ -49,58 +51,59 @@ def settings(recipe: str, precision: str) -> Experiment:
 
 
 @contextmanager
-def ours(encoded: Path, recipe: str, side: str) -> Iterator[Update]:
+def ours(encoded: Path, recipe: str, side: str) -> Iterator[TrainOn]:
     """`nmt.training.trainer`, with its graphs or without."""
     precision = "bf16" if "bf16" in side else "fp32"
     with tempfile.TemporaryDirectory() as state:
         trainer = Trainer(encoded, Path(state), settings(recipe, precision), 1, GPU)
-        assert isinstance(trainer._work, OfShapes)
+        gradients = trainer.gradients
+        assert isinstance(gradients._accumulate, GraphPerShape)
         if "without" in side:
-            trainer._work, trainer._move = trainer._accumulate_gradients, trainer._step
+            gradients._accumulate, gradients._optimize = gradients._forward_backward, gradients._clip_and_optimize
         trainer.model.train()
-        yield trainer._update
+        yield trainer.train_on
 
 
 @contextmanager
-def theirs(encoded: Path, recipe: str, side: str) -> Iterator[Update]:
+def theirs(encoded: Path, recipe: str, side: str) -> Iterator[TrainOn]:
     """`torch.nn.Transformer`, all scores, and Adam as torch has it."""
     with GPU:
         model, loss = plain(RECIPES[recipe]["model"], read_json(encoded / "meta.json")["vocabulary"])
     adam = torch.optim.Adam(model.parameters(), lr=1e-4)
 
-    def update(step: Step) -> None:
+    def train_on(update: Update) -> None:
         with GPU, torch.autocast("cuda", torch.bfloat16, enabled="bf16" in side):
-            found = loss(step.batches[0].to(GPU))
-        found.backward()
+            value = loss(update.batches[0].to(GPU))
+        value.backward()
         adam.step()
         adam.zero_grad()
 
-    yield update
+    yield train_on
 
 
-def steps(encoded: Path, recipe: str) -> list[Step]:
-    """The first updates of an epoch, from pinned memory as in training."""
-    data, found = Parallel(encoded, "train"), []
-    for number, indices in enumerate(data.batches(BATCHES[recipe], (1, 0))[:UPDATES]):
+def first_updates(encoded: Path, recipe: str) -> list[Update]:
+    """Return the first updates of an epoch, in pinned memory as in training."""
+    data, updates = Parallel(encoded, "train"), []
+    for number, indices in enumerate(data.batches(BATCHES[recipe], (1, 0))[:UPDATES], 1):
         batch = data.batch(indices).each(torch.Tensor.pin_memory)
-        found.append(Step(number + 1, 0, number + 1, 0.0, batch.pieces, [batch]))
-    return found
+        updates.append(Update(number, 0, number, 0.0, batch.pieces, dropout_seed(1, number, 0), [batch]))
+    return updates
 
 
-def seconds(update: Update, epoch: Sequence[Step]) -> float:
-    """Of some updates."""
+def seconds(train_on: TrainOn, updates: Sequence[Update]) -> float:
+    """Return the seconds that some updates take."""
     torch.cuda.synchronize()
     started = time.perf_counter()
-    for step in epoch:
-        update(step)
+    for update in updates:
+        train_on(update)
     torch.cuda.synchronize()
     return time.perf_counter() - started
 
 
-def profile(update: Update, epoch: Sequence[Step]) -> Kernels:
-    """The kernels of some updates in their order, from the first one's start on."""
+def profile(train_on: TrainOn, updates: Sequence[Update]) -> Kernels:
+    """Return the kernels of some updates in their order, from the start of the first one."""
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as seen:
-        seconds(update, epoch)
+        seconds(train_on, updates)
     events = [e for e in seen.events() if e.device_type == torch.autograd.DeviceType.CUDA]
     spans = sorted((e.time_range.start / 1e3, e.time_range.elapsed_us() / 1e3) for e in events)
     return [(start - spans[0][0], duration) for start, duration in spans]
@@ -111,16 +114,16 @@ def line(encoded: Path, recipe: str, side: str, rounds: int, most: float) -> tup
     gc.collect()
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
-    some = steps(encoded, recipe)
-    with (theirs if "plain" in side else ours)(encoded, recipe, side) as update:
+    some = first_updates(encoded, recipe)
+    with (theirs if "plain" in side else ours)(encoded, recipe, side) as train_on:
         for _ in range(2):
-            seconds(update, some)
-        took = statistics.median(seconds(update, some) for _ in range(rounds))
+            seconds(train_on, some)
+        took = statistics.median(seconds(train_on, some) for _ in range(rounds))
         memory = torch.cuda.max_memory_reserved() / 2**20
-        kernels = profile(update, some[:PROFILED])
+        kernels = profile(train_on, some[:PROFILED])
     vocabulary = read_json(encoded / "meta.json")["vocabulary"]["target"]
-    each = flops(RECIPES[recipe]["model"], vocabulary, [batch for step in some for batch in step.batches])
-    speed = sum(step.pieces for step in some) / took
+    each = flops(RECIPES[recipe]["model"], vocabulary, [batch for update in some for batch in update.batches])
+    speed = sum(update.pieces for update in some) / took
     ran = sum(duration for _, duration in kernels) / PROFILED
     return [
         recipe, side, f"{1e3 * took / len(some):.2f}", f"{speed:,.0f}", f"{speed * each / most:.1%}",

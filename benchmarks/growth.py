@@ -60,7 +60,8 @@ def synthetic(folder: Path, vocabulary: int, length: int, sentences: int) -> Non
 def train(tokens: int, width: int, vocabulary: int, length: int, updates: int, threads: int) -> Point:
     """Target pieces a second and peak memory in MiB of some updates, in this process."""
     from nmt.system import machine
-    from nmt.training.trainer import Experiment, Trainer
+    from nmt.training.experiment import Experiment
+    from nmt.training.trainer import Trainer
 
     device = machine.prepare("cpu", threads)
     longest = length + 2
@@ -72,11 +73,11 @@ def train(tokens: int, width: int, vocabulary: int, length: int, updates: int, t
         trainer = Trainer(Path(folder), Path(folder, "state"), settings, 1, device)
         trainer.model.train()
         pieces, seconds = 0, 0.0
-        for step in islice(trainer._steps(), updates + WARM):
+        for update in islice(trainer.updates.after(trainer.progress), updates + WARM):
             started = time.perf_counter()
-            trainer._update(step)
-            if step.update > WARM:
-                pieces, seconds = pieces + step.pieces, seconds + time.perf_counter() - started
+            trainer.train_on(update)
+            if update.number > WARM:
+                pieces, seconds = pieces + update.pieces, seconds + time.perf_counter() - started
     return {"speed": pieces / seconds, "memory": peak_memory()}
 
 

@@ -87,9 +87,10 @@ def timed(batches: list[Batch], warm: int, update: Callable[[Batch], Any]) -> fl
 
 
 def ours(encoded: Path, recipe: str, threads: int, precision: str) -> Measured:
-    """`nmt.training.trainer`."""
+    """Our `nmt.training.trainer`."""
     from nmt.system import machine
-    from nmt.training.trainer import Experiment, Trainer
+    from nmt.training.experiment import Experiment
+    from nmt.training.trainer import Trainer
 
     device, chosen = machine.prepare("cpu", threads), RECIPES[recipe]
     training = {"batch": chosen["batch"], "epochs": 1, "precision": precision}
@@ -97,8 +98,8 @@ def ours(encoded: Path, recipe: str, threads: int, precision: str) -> Measured:
     with tempfile.TemporaryDirectory() as state:
         trainer = Trainer(encoded, Path(state), settings, 1, device)
         trainer.model.train()
-        steps = trainer._steps()
-        speed = timed(batches_of(encoded, recipe), chosen["updates"][0], lambda _: trainer._update(next(steps)))
+        updates = trainer.updates.after(trainer.progress)
+        speed = timed(batches_of(encoded, recipe), chosen["updates"][0], lambda _: trainer.train_on(next(updates)))
     return measured(trainer.model, speed)
 
 

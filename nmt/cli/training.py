@@ -55,8 +55,8 @@ def train(
     from nmt.system.gpus import claimed
     from nmt.tracking.follower import start_follower
     from nmt.training.distributed import place
-    from nmt.training.trainer import Experiment
-    from nmt.training.trainer import train as train_model
+    from nmt.training.experiment import Experiment
+    from nmt.training.train import train as train_model
     from nmt.training.word_vectors import sides
 
     vectors = sides(word_vectors)

@@ -24,7 +24,7 @@ from nmt.system.errors import DataError
 from nmt.system.files import read_json, read_lines, write_json, write_text
 from nmt.text.stats import subwords
 from nmt.tracking.publish import flatten
-from nmt.training.trainer import Experiment
+from nmt.training.experiment import Experiment
 from nmt.translation import augment
 
 PROTOCOLS = ("tokenised", "detokenised")
@@ -226,7 +226,7 @@ class _Gather:
         for seed in self.seeds(system):
             made = self.layout.run(self.name, system, seed) / "training.json"
             training = read_json(made)
-            if not asked.is_that_of(training):
+            if not asked.matches(training):
                 raise DataError(
                     f"{made}: expected a training as {self.name} has {system}, got one of other settings; train "
                     f"it again: delete {made.parent}"

@@ -19,8 +19,8 @@ from nmt.plan.plan import Plan, table_path
 from nmt.reproduce.runs import Run, older
 from nmt.system.errors import DataError
 from nmt.system.gpus import PER_GPU, available
-from nmt.system.interrupt import Interrupted, heeded
-from nmt.training.trainer import alone
+from nmt.system.interrupt import Interrupted, signal_handlers
+from nmt.training.train import exclusive_lock
 
 ENDS = ("done", "unfinished", "failed", "left out")
 POLL = 0.2  # seconds between looks at the clock
@@ -75,7 +75,7 @@ def reproduce(plan: Plan, tables: Sequence[str], minutes: float, at_once: int) -
     if not ready:
         raise DataError("nothing to train: " + (_where_to_make(runs) if runs else "these tables have no systems"))
     clock = Clock(time.monotonic() + 60 * minutes)
-    with heeded(clock.heed, also=(signal.SIGHUP,)):
+    with signal_handlers(clock.heed, also=(signal.SIGHUP,)):
         ends = _ends(ready, together, clock, min(at_once, len(ready)))
         unwritten = [table for table in tables if not _report(plan, table, clock)]
     if clock.told:
@@ -98,7 +98,7 @@ def _ends(runs: Sequence[Run], ensembles: Sequence[Run], clock: Clock, at_once: 
 def _end(run: Run, clock: Clock, at_once: int) -> str:
     """Finish a run; says what became of it."""
     try:
-        with alone(run.folder, "reproduce.lock"):
+        with exclusive_lock(run.folder, "reproduce.lock"):
             _finish(run, clock, at_once)
     except OutOfTime:
         return "unfinished"

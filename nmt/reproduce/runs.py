@@ -21,7 +21,7 @@ from nmt.system.files import read_json, sha256
 from nmt.text.subwords import SIDES
 from nmt.training.average import WHERE_IN_STATE
 from nmt.training.checkpoint import Checkpoints
-from nmt.training.trainer import Experiment
+from nmt.training.experiment import Experiment
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +87,7 @@ class Run:
     def made(self, training: Path) -> bool:
         """Whether a ``training.json`` is of this: its configuration, on the encoded text and word vectors there are."""
         found, meta = read_json(training), read_json(self.encoded / "meta.json")
-        same = Experiment(model=self.system.model, training=self.system.training).is_that_of(found)
+        same = Experiment(model=self.system.model, training=self.system.training).matches(found)
         if not (same and found["data"] == meta["splits"] and found["subwords"] == meta["subwords"]):
             return False
         vectors = {side: sha256(file) for side, file in self.plan.vectors(self.system).items()}

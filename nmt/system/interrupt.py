@@ -1,4 +1,4 @@
-"""Told to stop by a signal: what is under way is finished and saved, and the same command goes on from there later."""
+"""Signals that ask a process to stop: it finishes and saves the current work; the same command resumes it later."""
 
 import signal
 from collections.abc import Callable, Iterator, Sequence
@@ -10,20 +10,20 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 
 
 class Interrupted(Exception):
-    """A signal came, and all that is needed to go on is saved."""
+    """A signal has stopped the work, and everything needed to resume is saved."""
 
     def __init__(self, number: int, where: str) -> None:
         super().__init__(f"stopped by {signal.Signals(number).name} {where}")
-        self.exit_code = 128 + number  # as a shell has it
+        self.exit_code = 128 + number  # as shells report it
 
 
 @contextmanager
-def heeded(handler: Callable[[int, FrameType | None], None], also: Sequence[int] = ()) -> Iterator[None]:
-    """While this lasts, the signals that ask a process to stop go to ``handler``; ``also`` unless they are ignored."""
-    wanted = [*SIGNALS, *(number for number in also if signal.getsignal(number) != signal.SIG_IGN)]
-    old = {number: signal.signal(number, handler) for number in wanted}
+def signal_handlers(handler: Callable[[int, FrameType | None], None], also: Sequence[int] = ()) -> Iterator[None]:
+    """Install a handler for `SIGNALS`, and for each signal of ``also`` that is not ignored; restore the old ones."""
+    numbers = [*SIGNALS, *(number for number in also if signal.getsignal(number) != signal.SIG_IGN)]
+    previous = {number: signal.signal(number, handler) for number in numbers}
     try:
         yield
     finally:
-        for number, before in old.items():
-            signal.signal(number, before)
+        for number, old in previous.items():
+            signal.signal(number, old)

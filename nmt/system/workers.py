@@ -1,4 +1,4 @@
-"""Processes that share out work on the CPU, as copies of this one: what it holds they need not load. A thread, too."""
+"""Parallel work: forked copies of this process, which need not load what it holds, and a thread that prefetches."""
 
 import ctypes
 import signal
@@ -17,14 +17,14 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _work: Callable[[Any], Any] | None = None
-"""Of the processes under way, which inherit it: a model is too large to send, and closures cannot be."""
+"""The function that the copies call. They inherit it: models are too large to send, and closures cannot be sent."""
 
 
 class _Copy(ForkProcess):
-    """A copy of this process, whose handlers it has: one that only notes SIGTERM would have its pool wait for ever."""
+    """A copy of this process, with its signal handlers: if they only note SIGTERM, the pool would wait for ever."""
 
     def terminate(self) -> None:
-        """End it, whatever it is doing."""
+        """Kill the process, whatever it is doing."""
         self.kill()
 
 
@@ -33,23 +33,23 @@ class _Copies(ForkContext):
 
 
 def processes_for(device: str, threads: int | None = None) -> int:
-    """How many processes may share out work in place of so many threads: one on a GPU, or where there is no fork."""
+    """Return how many processes can replace so many threads: one on a GPU or where there is no fork."""
     on_gpu = device != "cpu" and torch.cuda.is_available()
     return 1 if on_gpu or sys.platform != "linux" else threads or torch.get_num_threads()
 
 
 def shared_out(work: Callable[[Item], Result], items: Sequence[Item], processes: int) -> Generator[Result, None, None]:
-    """As `map`, with so many items under way at once, each in a copy of this process.
+    """Map a function over items like `map`, in forked copies of this process.
 
-    This process must not have computed with several threads before: its copies would wait for those, which they lack.
+    This process must not have computed with several threads before: its copies would wait for threads that they lack.
 
     Args:
-        work: what is done with an item; its result is sent back, so it is small.
-        items: in the order of the results.
-        processes: one works here.
+        work: the function; its result is sent back and should be small.
+        items: results come in their order.
+        processes: the number of copies; with one, this process does the work itself.
 
     Raises:
-        DataError: a process was ended from outside, most likely for its memory.
+        DataError: a copy was killed, most likely because memory was short.
     """
     global _work
     if processes < 2 or len(items) < 2:
@@ -70,7 +70,7 @@ def shared_out(work: Callable[[Item], Result], items: Sequence[Item], processes:
 
 
 def _end_with_parent() -> None:
-    """Whatever ends this process is said by the one that it is a copy of: at Ctrl-C by a word, not by each."""
+    """Leave Ctrl-C to the parent, which reports it once, and end when the parent ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
@@ -80,10 +80,10 @@ def _do(item: Any) -> Any:
     return _work(item)
 
 
-def ahead(items: Iterator[Item]) -> Generator[Item, None, None]:
-    """The same items, none of them None, each made by a thread while the one before it is in use."""
+def prefetch(items: Iterator[Item]) -> Generator[Item, None, None]:
+    """Yield the same items, none of them None; a thread makes the next item while one is in use."""
     with ThreadPoolExecutor(1) as thread:
-        coming = thread.submit(next, items, None)
-        while (item := coming.result()) is not None:
-            coming = thread.submit(next, items, None)
+        upcoming = thread.submit(next, items, None)
+        while (item := upcoming.result()) is not None:
+            upcoming = thread.submit(next, items, None)
             yield item

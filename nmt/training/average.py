@@ -1,4 +1,4 @@
-"""Checkpoint selection and averaging: from a training's state to a whole model directory."""
+"""Checkpoint selection, checkpoint averaging and ensembles: from the state of a training to a model directory."""
 
 import shutil
 from collections.abc import Sequence
@@ -14,23 +14,23 @@ from nmt.system import machine
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import atomic_directory, read_json, sha256, write_json
 from nmt.text.subwords import SIDES
-from nmt.training.checkpoint import WEIGHTS, Checkpoints, best_of, load_verified, whole_weights, write_tensors
+from nmt.training.checkpoint import WEIGHTS, Checkpoints, best_of, load_verified, verified_weights, write_tensors
 
 WHERE_IN_STATE = Path("state") / "checkpoints"
 CONFIG = "config.json"
 
 
 def average(run: Path, encoded: Path, at: str, out: Path) -> None:
-    """Make a model directory of a training's checkpoint, or of the mean of several.
+    """Make a model directory from one checkpoint of a training, or from the mean of several.
 
     Args:
         run: a finished training (``training.json`` and ``state/``).
-        encoded: the corpus it was trained on, for the subword models.
+        encoded: the corpus that it was trained on, for the subword models.
         at: ``last``, ``best``, ``epoch 16``, ``update 4000``, ``average 10``, ``average best 5``.
         out: the model directory.
 
     Raises:
-        ConfigError: no such checkpoint was kept; lists those there are.
+        ConfigError: no such checkpoint was kept; the message lists the others.
         DataError: a checkpoint is damaged.
     """
     training = read_json(run / "training.json")
@@ -50,15 +50,15 @@ def average(run: Path, encoded: Path, at: str, out: Path) -> None:
 
 
 def ensemble(models: Sequence[Path], out: Path) -> None:
-    """Make one model directory of several, which translate together (`nmt.models.search.Ensemble`).
+    """Combine model directories into an ensemble (`nmt.models.search.Ensemble`).
 
     Args:
-        models: directories that `average` wrote, of one configuration and one vocabulary.
-        out: the model directory. Parameters have the number of their model, from 0, before their name.
+        models: directories that `average` wrote, with the same configuration and vocabulary.
+        out: the new model directory; each parameter's name starts with the number of its model, from 0.
 
     Raises:
-        ConfigError: they are fewer than two, do not fit one another, or ``out`` is a model.
-        DataError: one is damaged.
+        ConfigError: there are fewer than two models, they do not fit together, or ``out`` is a model.
+        DataError: a model is damaged.
     """
     if len(models) < 2:
         raise ConfigError(f"expected two models or more for an ensemble, got {len(models)}; name more")
@@ -76,44 +76,51 @@ def ensemble(models: Sequence[Path], out: Path) -> None:
         for name in ("cleaning.json", *(f"{side}.model" for side in SIDES)):
             shutil.copyfile(models[0] / name, folder / name)
         write_json(folder / CONFIG, read_json(models[0] / CONFIG) | {"members": len(models)})
-        weights = {f"{n}.{name}": w for n, model in enumerate(models) for name, w in whole_weights(model).items()}
+        weights = {f"{n}.{name}": w for n, model in enumerate(models) for name, w in verified_weights(model).items()}
         write_tensors(weights, folder / WEIGHTS)
-        made = [read_json(model / "provenance.json") for model in models]
-        write_json(folder / "provenance.json", _together(made) | {"weights_sha256": sha256(folder / WEIGHTS)})
+        members = [read_json(model / "provenance.json") for model in models]
+        write_json(
+            folder / "provenance.json", _ensemble_provenance(members) | {"weights_sha256": sha256(folder / WEIGHTS)}
+        )
 
 
 def _differences(model: Path, first: Path) -> list[str]:
-    """What two models must have in common to translate together, and have not; raises ConfigError for an ensemble."""
+    """Return in what two models differ that an ensemble must share; raise ConfigError if a model is an ensemble."""
     if "members" in read_json(model / CONFIG):
         raise ConfigError(f"{model}: expected a model, got an ensemble; name its models instead")
-    kinds = [TypeAdapter[Any](ModelConfig).validate_python(read_json(one / CONFIG)["model"]) for one in (model, first)]
-    cleaned, made = ([read_json(one / name) for one in (model, first)] for name in ("cleaning.json", "provenance.json"))
-    same = {
-        "model configuration": kinds[0] == kinds[1], "cleaning": cleaned[0] == cleaned[1],
-        "subwords": made[0]["subwords"] == made[1]["subwords"],
+
+    def shared(folder: Path) -> dict[str, Any]:
+        config = read_json(folder / CONFIG)["model"]
+        return {
+            "model configuration": TypeAdapter[Any](ModelConfig).validate_python(config),
+            "cleaning": read_json(folder / "cleaning.json"),
+            "subwords": read_json(folder / "provenance.json")["subwords"],
+        }
+
+    ours, theirs = shared(model), shared(first)
+    return [key for key in ours if ours[key] != theirs[key]]
+
+
+def _ensemble_provenance(members: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Combine the provenance of the members."""
+    return members[0] | {
+        "seed": "-".join(str(member["seed"]) for member in members), "averaged_by": machine.code_version(),
+        "checkpoints": [f"seed {member['seed']}: {name}" for member in members for name in member["checkpoints"]],
+        **{key: sum(member[key] for member in members) for key in ("training_seconds", "parameters")},
+        **{key: max(member[key] for member in members) for key in ("update", "epoch")},
+        "valid_loss": None, "valid_bleu": None,
+        "members": [member["weights_sha256"] for member in members],
+        "starts": [start for member in members for start in _starts(member)],
     }  # fmt: skip
-    return [what for what, equal in same.items() if not equal]
 
 
-def _together(made: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The provenance of an ensemble, of its members'."""
-    return made[0] | {
-        "seed": "-".join(str(one["seed"]) for one in made), "averaged_by": machine.code_version(),
-        "checkpoints": [f"seed {one['seed']}: {name}" for one in made for name in one["checkpoints"]],
-        **{key: sum(one[key] for one in made) for key in ("training_seconds", "parameters")},
-        **{key: max(one[key] for one in made) for key in ("update", "epoch")}, "valid_loss": None, "valid_bleu": None,
-        "members": [one["weights_sha256"] for one in made],
-        "starts": [start for one in made for start in one.get("starts") or [_only_start(one)]],
-    }  # fmt: skip
-
-
-def _only_start(made: dict[str, Any]) -> dict[str, Any]:
-    """The machine and code of a training from before each start was written down."""
-    return {"update": 0, **{key: made[key] for key in ("hardware", "code_version")}}
+def _starts(record: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the starts of a training with their machine and code; older records have the last ones only."""
+    return record.get("starts") or [{"update": 0, **{key: record[key] for key in ("hardware", "code_version")}}]
 
 
 def select(run: Path, at: str, monitor: str) -> list[Path]:
-    """The checkpoints that a selection names, oldest first; raises ConfigError as `average` does."""
+    """Return the checkpoints that a selection names, oldest first; raise ConfigError as `average` does."""
     checkpoints = Checkpoints(run / WHERE_IN_STATE)
     progress = {path: checkpoints.progress(path) for path in checkpoints.all()}
     if not progress:
@@ -134,17 +141,17 @@ def select(run: Path, at: str, monitor: str) -> list[Path]:
         ]
     wanted = int(rest) if kind.startswith("average") else 1
     if len(chosen) < wanted:
-        there = ", ".join(f"update {p.update} (epoch {p.epoch_fraction:.4g})" for p in progress.values())
+        available = ", ".join(f"update {p.update} (epoch {p.epoch_fraction:.4g})" for p in progress.values())
         raise ConfigError(
             f"at: {at}: expected {wanted} such checkpoint(s) in {checkpoints.folder}, got {len(chosen)}; "
-            f"there are: {there}; choose among them, or change training.checkpoint_every and keep_last (of the best, "
-            "validate_every and keep_best)"
+            f"there are: {available}; choose among them, or change training.checkpoint_every and keep_last (of the "
+            "best, validate_every and keep_best)"
         )
     return sorted(chosen)
 
 
 def mean(weights: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
-    """The mean of each parameter, summed in float64."""
+    """Return the mean of each parameter, summed in float64."""
     if len(weights) == 1:
         return weights[0]
     return {
@@ -158,13 +165,12 @@ def _provenance(
 ) -> dict[str, Any]:
     table, _, system = training["name"].partition("/")
     last, single = Checkpoints(run / WHERE_IN_STATE).progress(chosen[-1]), len(chosen) == 1
-    starts = training.get("starts") or [_only_start(training)]  # older trainings tell the last alone
     return {
         "table": table, "system": system, "seed": training["seed"], "selection": at,
         "checkpoints": [path.name for path in chosen], "update": last.update, "epoch": last.epoch_fraction,
         "code_version": training["code_version"], "averaged_by": machine.code_version(),
         "versions": training["versions"], "hardware": training["hardware"],
-        "starts": [start for start in starts if start["update"] < last.update],
+        "starts": [start for start in _starts(training) if start["update"] < last.update],
         "corpus": meta["corpus"], "languages": meta["languages"], "data": meta["splits"], "subwords": meta["subwords"],
         "training_seconds": round(last.seconds, 1),
         "valid_loss": last.valid_loss if single else None, "valid_bleu": last.valid_bleu if single else None,

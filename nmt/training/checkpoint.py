@@ -1,4 +1,4 @@
-"""Checkpoints: directories that are whole or absent, verified when read, the training's state in the newest two."""
+"""Checkpoints: directories that are whole or absent and verified when read."""
 
 import shutil
 import warnings
@@ -16,17 +16,17 @@ from nmt.system.files import UMASK, as_written, atomic_directory, digest, read_j
 from nmt.training.distributed import Processes
 
 WEIGHTS, OPTIMIZER, PROGRESS = "weights.safetensors", "optimizer.safetensors", "progress.json"
-RESUMABLE = 2  # newest checkpoints that hold the optimiser's state: a damaged one has one before it
+RESUMABLE = 2  # newest checkpoints that keep the optimiser's state: one more, in case the newest is damaged
 
 
 @dataclass
 class Progress:
-    """How far a training is; with the weights and the optimiser's state, all there is to resume from."""
+    """How far a training is. With the weights and the optimiser's state, it is all that resuming needs."""
 
     update: int = 0
     epoch: int = 0  # finished epochs
-    batch: int = 0  # batches taken of the epoch under way
-    epoch_fraction: float = 0.0  # epochs and the fraction of the one under way
+    batch: int = 0  # batches taken of the current epoch
+    epoch_fraction: float = 0.0  # epochs, with the fraction of the current one
     seconds: float = 0.0  # of training, over all attempts
     pieces: int = 0  # target pieces trained on
     sums: list[float] = field(default_factory=lambda: [0.0, 0.0, 0.0])  # nll, correct, pieces since the last record
@@ -35,7 +35,16 @@ class Progress:
     valid_loss: float | None = None
     valid_bleu: float | None = None
     regular: bool = True  # due by checkpoint_every
-    skipped: int = 0  # updates left out, as their gradient was no number
+    skipped: int = 0  # updates left out because their gradient was not a number
+
+    def add_validation(self, loss: float, bleu: float | None, monitor: str) -> bool:
+        """Take over a validation, and return whether it is the best so far by ``monitor``, ``loss`` or ``bleu``."""
+        self.valid_loss, self.valid_bleu = loss, bleu
+        value = -loss if monitor == "loss" else bleu
+        assert value is not None
+        better = self.best is None or value > self.best
+        self.best, self.since_best = (value, 0) if better else (self.best, self.since_best + 1)
+        return better
 
 
 class Checkpoints:
@@ -45,38 +54,38 @@ class Checkpoints:
         self.folder = folder
 
     def all(self) -> list[Path]:
-        """Every checkpoint, oldest first."""
+        """Return all checkpoints, oldest first."""
         return sorted(self.folder.glob("update-*"))
 
     def progress(self, checkpoint: Path) -> Progress:
-        """How far the training was at a checkpoint."""
+        """Return the progress of the training at a checkpoint."""
         return as_written(Progress, read_json(checkpoint / PROGRESS)["progress"], checkpoint / PROGRESS)
 
     def _verified(self, checkpoint: Path) -> Progress:
-        """The same, if it is as it was written; older checkpoints have no digest of it."""
+        """Return the progress if it has the digest that was written; older checkpoints have none."""
         written = read_json(checkpoint / PROGRESS)
         if written.get("digest", expected := digest(written["progress"])) != expected:
             raise DataError(f"{checkpoint / PROGRESS}: is not as it was written")
         return as_written(Progress, written["progress"], checkpoint / PROGRESS)
 
     def save(self, progress: Progress, model: nn.Module, optimizer: optim.Optimizer) -> Path:
-        """Write a whole checkpoint, or none."""
+        """Write a whole checkpoint or none, and return its folder."""
         target = self.folder / f"update-{progress.update:08d}"
         with atomic_directory(target) as part:
             write_tensors(weights_of(model), part / WEIGHTS)
             write_tensors(_flatten(model, optimizer), part / OPTIMIZER)
             hashes = {name: sha256(part / name) for name in (WEIGHTS, OPTIMIZER)}
-            found = asdict(progress)
-            write_json(part / PROGRESS, {"progress": found, "digest": digest(found), "sha256": hashes})
+            written = asdict(progress)
+            write_json(part / PROGRESS, {"progress": written, "digest": digest(written), "sha256": hashes})
         return target
 
     def resume(self, model: nn.Module, optimizer: optim.Optimizer) -> Progress:
-        """Load the newest checkpoint that is whole into model and optimiser; stay at update 0 if there is none.
+        """Load the newest whole checkpoint into model and optimiser, and return its progress: update 0 without one.
 
-        A damaged one is reported, set aside under another name, and the one before it is taken. So are older ones
-        whose progress cannot be read, which `prune` asks for.
+        Damaged checkpoints get another name, with a warning. So do older ones whose progress cannot be read, because
+        `prune` needs it.
         """
-        for leftover in self.folder.glob(".update-*"):  # of a process killed while saving
+        for leftover in self.folder.glob(".update-*"):  # of a process that was killed while it saved
             shutil.rmtree(leftover)
         newest: Progress | None = None
         for checkpoint in reversed(self.all()):
@@ -92,7 +101,7 @@ class Checkpoints:
         return newest or Progress()
 
     def _load(self, checkpoint: Path, model: nn.Module, optimizer: optim.Optimizer) -> Progress:
-        """Load a checkpoint, all of it or nothing, and give how far it was."""
+        """Load all of a checkpoint or nothing, and return its progress."""
         progress = self._verified(checkpoint)
         weights, state = load_verified(checkpoint, WEIGHTS), load_verified(checkpoint, OPTIMIZER)
         load_weights(model, weights, checkpoint)
@@ -100,26 +109,26 @@ class Checkpoints:
         return progress
 
     def prune(self, keep_last: int | None, keep_best: int, monitor: str) -> None:
-        """Delete what the retention rule does not keep, and the optimiser's state of all but the newest two."""
-        found = self.all()
-        progress = {path: self.progress(path) for path in found}
-        regular = [path for path in found if progress[path].regular]
-        keep = {*found[-RESUMABLE:], *(regular if keep_last is None else regular[-keep_last:])}
+        """Delete checkpoints that the retention rule does not keep, and the older ones' optimiser state."""
+        paths = self.all()
+        progress = {path: self.progress(path) for path in paths}
+        regular = [path for path in paths if progress[path].regular]
+        keep = {*paths[-RESUMABLE:], *(regular if keep_last is None else regular[-keep_last:])}
         keep.update(best_of(progress, monitor)[:keep_best])
-        for path in found:
+        for path in paths:
             if path not in keep:
-                doomed = path.with_name(f".{path.name}.old")  # rename first: never half there
+                doomed = path.with_name(f".{path.name}.old")  # rename first, so that no partial checkpoint remains
                 path.replace(doomed)
                 shutil.rmtree(doomed)
         for path in sorted(keep)[:-RESUMABLE]:
             (path / OPTIMIZER).unlink(missing_ok=True)
 
 
-def spread(processes: Processes, progress: Progress, model: nn.Module, optimizer: optim.Optimizer) -> Progress:
-    """Give every process the first one's weights, optimiser's state and progress, which is returned."""
+def broadcast_state(processes: Processes, progress: Progress, model: nn.Module, optimizer: optim.Optimizer) -> Progress:
+    """Copy weights, optimiser state and progress of the first process to all; return the progress."""
     if processes.size == 1:
         return progress
-    progress, weights, state = processes.from_first((progress, weights_of(model), _flatten(model, optimizer)))
+    progress, weights, state = processes.broadcast((progress, weights_of(model), _flatten(model, optimizer)))
     if not processes.first:
         load_weights(model, weights, Path("the first process"))
         _unflatten(model, optimizer, state)
@@ -127,7 +136,7 @@ def spread(processes: Processes, progress: Progress, model: nn.Module, optimizer
 
 
 def best_of(progress: Mapping[Path, Progress], monitor: str) -> list[Path]:
-    """Validated checkpoints, best first: the lowest validation loss, or the highest BLEU; ties go to the earlier."""
+    """Return validated checkpoints, best first: the lowest loss or the highest BLEU; the earlier one wins a tie."""
 
     def cost(progress: Progress) -> float | None:
         return progress.valid_loss if monitor == "loss" else progress.valid_bleu and -progress.valid_bleu
@@ -137,12 +146,17 @@ def best_of(progress: Mapping[Path, Progress], monitor: str) -> list[Path]:
 
 
 def weights_of(model: nn.Module) -> dict[str, Tensor]:
-    """The parameters by name, a tied one once."""
+    """Return the parameters by name, tied ones once."""
     return {name: parameter.detach().cpu().contiguous() for name, parameter in model.named_parameters()}
 
 
 def load_weights(model: nn.Module, weights: Mapping[str, Tensor], where: Path) -> None:
-    """Copy weights into a model of the same shape.
+    """Copy weights into a model.
+
+    Args:
+        model: a model of the same shape.
+        weights: by parameter name.
+        where: the origin of the weights, for messages.
 
     Raises:
         DataError: names or shapes do not fit.
@@ -161,7 +175,7 @@ def load_verified(checkpoint: Path, name: str) -> dict[str, Tensor]:
     """Read one file of a checkpoint.
 
     Raises:
-        DataError: it is missing, cut short or altered (by its SHA-256).
+        DataError: it is missing, or its SHA-256 is not the one that was written.
     """
     expected = read_json(checkpoint / PROGRESS)["sha256"][name]
     path = checkpoint / name
@@ -176,33 +190,33 @@ def load_verified(checkpoint: Path, name: str) -> dict[str, Tensor]:
 
 
 def write_tensors(tensors: dict[str, Tensor], path: Path) -> None:
-    """Write a safetensors file; raises DataError if the disk does not take it."""
+    """Write a safetensors file; raise DataError if that fails."""
     try:
         save_file(tensors, path)
-        path.chmod(0o666 & ~UMASK)  # which has made it the user's alone
+        path.chmod(0o666 & ~UMASK)  # safetensors makes it readable for its owner only
     except SafetensorError as error:
         raise DataError(f"{path}: cannot be written: {error}; make room, then run the same command again") from None
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    """Read a safetensors file; raises DataError if it is missing or damaged."""
+    """Read a safetensors file; raise DataError if it is missing or damaged."""
     try:
         return dict(load_file(path))
     except (OSError, SafetensorError) as error:
         raise DataError(f"{path}: expected safetensors, got: {error}; make it again") from None
 
 
-def whole_weights(folder: Path) -> dict[str, Tensor]:
-    """The weights of a model directory; raises DataError where their bits are not those that were written."""
-    weights, made = folder / WEIGHTS, folder / "provenance.json"
-    found = read_tensors(weights)
-    expected = read_json(made).get("weights_sha256") if made.is_file() else None
-    if expected and (got := sha256(weights)) != expected:
+def verified_weights(folder: Path) -> dict[str, Tensor]:
+    """Return the weights of a model directory; raise DataError if their checksum is not that of its provenance."""
+    path, provenance = folder / WEIGHTS, folder / "provenance.json"
+    weights = read_tensors(path)
+    expected = read_json(provenance).get("weights_sha256") if provenance.is_file() else None
+    if expected and (got := sha256(path)) != expected:
         raise DataError(
-            f"{weights}: expected the checksum in provenance.json, {expected[:12]}…, got {got[:12]}…; the file is "
+            f"{path}: expected the checksum in provenance.json, {expected[:12]}…, got {got[:12]}…; the file is "
             "damaged, make it again with `nmt average`"
         )
-    return found
+    return weights
 
 
 def _flatten(model: nn.Module, optimizer: optim.Optimizer) -> dict[str, Tensor]:

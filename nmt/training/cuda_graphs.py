@@ -1,7 +1,7 @@
-"""CUDA graphs: for a small model, asking a GPU for the thousand kernels of an update takes longer than they do.
+"""CUDA graphs: for a small model, launching the thousand kernels of an update takes longer than running them.
 
-What was asked for once is recorded and asked for again as one. The work that is recorded waits for nothing from the
-GPU, and reads and writes the same tensors each time. Random numbers that it draws are the same by a graph as without.
+A graph records the launches once and repeats them as one. The recorded function must not wait for the GPU, and it reads
+and writes the same tensors each time. Its random numbers are the same with and without a graph.
 """
 
 from collections import Counter
@@ -14,86 +14,86 @@ from torch import Tensor
 from nmt.data.batches import Batch
 
 Result = TypeVar("Result")
-KEPT = 1024  # most graphs: each holds the arguments of its kernels, on the host and on the GPU
-WORTH = 8  # times that a shape must come for its graph to save what recording it costs
+BatchFunction = Callable[[Batch, float], Tensor]
+"""From a batch on the model's device and the weight of the consistency loss to a tensor; adds gradients on the way."""
+
+MAX_GRAPHS = 1024  # each graph holds the arguments of its kernels, on the host and on the GPU
+MIN_EPOCHS = 8  # a graph that runs less often does not save what recording it costs
 
 
 class Graph(Generic[Result]):
-    """Some work, recorded; it is not done yet."""
+    """A recorded call of a function; recording does not run it."""
 
-    def __init__(self, work: Callable[[], Result], pool: Any = None) -> None:
+    def __init__(self, function: Callable[[], Result], pool: Any = None) -> None:
         self._graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self._graph, pool, capture_error_mode="thread_local"):  # others make batches ready
-            self._result = work()
+        mode = "thread_local"  # another thread prepares batches meanwhile
+        with torch.cuda.graph(self._graph, pool, capture_error_mode=mode):
+            self._result = function()
 
     def __call__(self) -> Result:
-        """Do it; the next call overwrites the tensors of its result."""
+        """Run it; the next call overwrites the tensors of the result."""
         self._graph.replay()
         return self._result
 
 
-class Repeated:
-    """Work that is the same each time: by a call at first, which makes what lasts, then by a graph."""
+class RecordedCall:
+    """A function without arguments: the first call is plain and allocates what stays; later calls run a graph."""
 
-    def __init__(self, work: Callable[[], None]) -> None:
-        self._work, self._done = work, False
+    def __init__(self, function: Callable[[], None]) -> None:
+        self._function, self._called = function, False
         self._graph: Graph[None] | None = None
 
     def __call__(self) -> None:
-        """Do it once more."""
-        if self._done and self._graph is None:
-            self._graph = Graph(self._work)
-        (self._graph or self._work)()
-        self._done = True
+        """Run the function."""
+        if self._called and self._graph is None:
+            self._graph = Graph(self._function)
+        (self._graph or self._function)()
+        self._called = True
 
 
-Work = Callable[[Batch, float], Tensor]
-"""From a batch on the model's device and the weight of the consistency to a tensor, adding gradients on the way."""
+class GraphPerShape:
+    """A function of batches: one graph for each shape that repeats often enough, plain calls for all others.
 
-
-class OfShapes:
-    """Work on batches: what it is to do often to a shape by a graph of that, the rest by calls.
-
-    Batches are cut from sentences in the order of their lengths, which are the same in every epoch: so are the shapes.
-    All graphs read their batches from the same places, since they run one after the other.
+    Batches are cut from sentences in the order of their lengths, so every epoch has the same shapes. All graphs read
+    their batch from the same buffers, because they run one after the other.
     """
 
-    def __init__(self, work: Work, times: float) -> None:
-        """Take some work that each shape will come to so many times."""
-        self._work, self._worth = work, times >= WORTH
-        self._seen: Counter[object] = Counter()
-        self._graphs: dict[object, tuple[Graph[Tensor], Batch]] = {}
-        self._places: dict[int, Tensor] = {}  # of the batch to work on, by which of its tensors; flat
-        self._pool = torch.cuda.graph_pool_handle() if self._worth else None
+    def __init__(self, function: BatchFunction, epochs: float) -> None:
+        """Wrap a function that meets each shape once per epoch."""
+        self._function, self._records = function, epochs >= MIN_EPOCHS
+        self._calls: Counter[object] = Counter()
+        self._graphs: dict[object, tuple[Graph[Tensor], Batch]] = {}  # with the buffers of the batch
+        self._buffers: dict[int, Tensor] = {}  # flat, by the number of the tensor in a batch
+        self._pool = torch.cuda.graph_pool_handle() if self._records else None
 
     def __call__(self, batch: Batch, consistency: float) -> Tensor:
-        """The work's result for a batch, which the next call may overwrite."""
-        kind = (*(part.shape for part in batch.tensors()), consistency)
-        self._seen[kind] += 1
-        if kind not in self._graphs and not self._record(kind, batch, consistency):
-            return self._work(batch, consistency)
-        graph, given = self._graphs[kind]
-        for mine, theirs in zip(batch.tensors(), given.tensors(), strict=True):
-            theirs.copy_(mine)
+        """Return the function's result for a batch; the next call may overwrite it."""
+        key = (*(tensor.shape for tensor in batch.tensors()), consistency)
+        self._calls[key] += 1
+        if key not in self._graphs and not self._record(key, batch, consistency):
+            return self._function(batch, consistency)
+        graph, inputs = self._graphs[key]
+        for source, target in zip(batch.tensors(), inputs.tensors(), strict=True):
+            target.copy_(source)
         return graph()
 
-    def _record(self, kind: object, batch: Batch, consistency: float) -> bool:
-        """Record the work on batches of a kind that has come before; says whether there is a graph now.
+    def _record(self, key: object, batch: Batch, consistency: float) -> bool:
+        """Record a graph if the shape has come before, and return whether there is one now.
 
-        Once there is no memory for one, no more are tried.
+        Recording stops for good when there is no memory for another graph.
         """
-        if not self._worth or self._seen[kind] == 1 or len(self._graphs) == KEPT:
+        if not self._records or self._calls[key] == 1 or len(self._graphs) == MAX_GRAPHS:
             return False
-        given = Batch(*(self._place(number, part) for number, part in enumerate(batch.tensors())))
+        inputs = Batch(*(self._buffer(number, tensor) for number, tensor in enumerate(batch.tensors())))
         try:
-            self._graphs[kind] = Graph(lambda: self._work(given, consistency), self._pool), given
+            self._graphs[key] = Graph(lambda: self._function(inputs, consistency), self._pool), inputs
         except torch.OutOfMemoryError:
-            self._worth = False
-        return self._worth
+            self._records = False
+        return self._records
 
-    def _place(self, number: int, like: Tensor) -> Tensor:
-        """Where a tensor of the batch is read from: room for the largest so far, and as much again."""
-        held = self._places.get(number)
-        if held is None or held.numel() < like.numel():
-            held = self._places[number] = like.new_zeros(2 * like.numel())
-        return held[: like.numel()].view(like.shape)
+    def _buffer(self, number: int, like: Tensor) -> Tensor:
+        """Return a view of the shared buffer for a tensor of a batch; a new buffer has room for twice as much."""
+        buffer = self._buffers.get(number)
+        if buffer is None or buffer.numel() < like.numel():
+            buffer = self._buffers[number] = like.new_zeros(2 * like.numel())
+        return buffer[: like.numel()].view(like.shape)

@@ -1,9 +1,8 @@
-"""One training by several processes, started by torchrun or srun: what they share out, add up and agree on.
+"""One training by several processes, which torchrun or srun starts.
 
-Each process takes its share of the sentences of every batch; gradients are added up after the backward pass, by one
-all-reduce. `DistributedDataParallel` would take means over processes, where ours are sums over the update's pieces; it
-wants the loss made of what the wrapped model returns, and every parameter used by every process, where one without a
-sentence uses none.
+Each process takes its share of the sentences of every batch. One all-reduce sums the gradients after the backward pass.
+`DistributedDataParallel` does not fit: it takes means over processes, but the loss is a mean over the update's target
+pieces; it also needs every process to use every parameter, but a process without a sentence uses none.
 """
 
 import os
@@ -23,172 +22,172 @@ from torch.distributed.rendezvous import rendezvous
 
 from nmt.system.errors import DataError
 
-JOINING = timedelta(minutes=10)  # longest wait for all processes to have started
-LEAVING = 2.0  # seconds that all need to fail together, where they do
-TIMEOUT = timedelta(hours=6)  # longest wait for each other; one that has ended is noticed at once
+START_TIMEOUT = timedelta(minutes=10)  # for all processes to start
+TIMEOUT = timedelta(hours=6)  # for each other; the end of a process is noticed at once
+FAILURE_SECONDS = 2.0  # within which all processes fail if they fail together
 
 Value = TypeVar("Value")
 
 
-class Gone(DataError):
+class LostProcess(DataError):
     """Another process has ended, or cannot be reached."""
 
 
 @dataclass(frozen=True)
 class Processes:
-    """The processes of a training, seen from one of them. All call the same methods in the same order."""
+    """The processes of a training, seen from one of them. All must call the same methods in the same order."""
 
     rank: int = 0
     size: int = 1
 
     @property
     def first(self) -> bool:
-        """Whether this is the one that writes files and messages."""
+        """Whether this process is the one that writes files and messages."""
         return self.rank == 0
 
     def share(self, items: Any) -> Any:
-        """Every size-th item of a sequence or array: this process's."""
+        """Return the items of this process: every size-th one of a sequence or array."""
         return items[self.rank :: self.size]
 
-    def add(self, tensor: Tensor) -> None:
-        """Make a tensor its sum over the processes, bit for bit the same in all."""
+    def sum(self, tensor: Tensor) -> None:
+        """Replace a tensor by its sum over the processes, bit for bit the same in all."""
         if self.size > 1:
-            with _in_touch():
+            with _connected():
                 dist.all_reduce(tensor)
 
-    def add_gradients(self, model: nn.Module) -> None:
-        """Make each gradient its sum over the processes; one that a process does not have is zero.
+    def sum_gradients(self, model: nn.Module) -> None:
+        """Replace each gradient by its sum over the processes; a missing gradient counts as zero.
 
-        They travel as one tensor: a message each would cost several times as much.
+        They travel as one tensor, because a message for each would cost several times as much.
         """
         if self.size == 1:
             return
         parameters = list(model.parameters())
         flat = torch.cat([(torch.zeros_like(p) if p.grad is None else p.grad).flatten() for p in parameters])
-        self.add(flat)
+        self.sum(flat)
         for parameter, part in zip(parameters, torch.split(flat, [p.numel() for p in parameters]), strict=True):
             if parameter.grad is None:
                 parameter.grad = part.view_as(parameter)
             else:
                 parameter.grad.copy_(part.view_as(parameter))
 
-    def most(self, *numbers: int) -> list[int]:
-        """The largest of each number over the processes."""
+    def maximum(self, *numbers: int) -> list[int]:
+        """Return the maximum of each number over the processes."""
         largest = torch.tensor(numbers)
         if self.size > 1:
-            with _in_touch():
+            with _connected():
                 dist.all_reduce(largest, dist.ReduceOp.MAX)
         return [int(number) for number in largest]
 
-    def wait(self) -> None:
-        """Go on when all are here."""
-        self.most(0)
+    def barrier(self) -> None:
+        """Wait until all processes are here."""
+        self.maximum(0)
 
-    def from_first(self, value: Value) -> Value:
-        """The first process's value, in all."""
+    def broadcast(self, value: Value) -> Value:
+        """Return the value of the first process."""
         box = [value]
         if self.size > 1:
-            with _in_touch():
+            with _connected():
                 dist.broadcast_object_list(box, device=torch.device("cpu"))
         return box[0]
 
-    def union(self, part: dict[int, Value]) -> dict[int, Value]:
-        """All processes' entries."""
+    def merge(self, part: dict[int, Value]) -> dict[int, Value]:
+        """Return the entries of all processes."""
         parts: list[Any] = [part] * self.size
         if self.size > 1:
-            with _in_touch():
+            with _connected():
                 dist.all_gather_object(parts, part)
-        return {key: value for one in parts for key, value in one.items()}
+        return {key: value for entries in parts for key, value in entries.items()}
 
 
-ALONE = Processes()
+SINGLE_PROCESS = Processes()
 
 
 @contextmanager
-def joined(device: str) -> Iterator[Processes]:
-    """Join the processes of this training, as many as torchrun or srun has started; ALONE if neither has.
+def process_group(device: str) -> Iterator[Processes]:
+    """Join the processes that torchrun or srun has started; without either, yield `SINGLE_PROCESS`.
 
-    When an error ends them, the one that fails first says why; the others end without a word.
+    When an error ends them, the process that fails first reports it; the others end silently.
 
     Args:
-        device: ``auto``, ``cpu`` or ``cuda``. Tensors on GPUs travel by NCCL, all else by gloo.
+        device: ``auto``, ``cpu`` or ``cuda``. NCCL carries tensors on GPUs, gloo everything else.
 
     Raises:
-        DataError: the others do not come.
-        Gone: in the block, another has ended.
+        DataError: the other processes do not start.
+        LostProcess: in the block, another process has ended.
     """
-    if place()[1] == 1:
-        yield ALONE
+    if rank_and_size()[1] == 1:
+        yield SINGLE_PROCESS
         return
-    store, processes = _join(device), Processes(*place())
-    processes.wait()
+    store, processes = _join(device), Processes(*rank_and_size())
+    processes.barrier()
     try:
         yield processes
     except BaseException as error:
-        if not _tells(store, processes, error):
+        if not _reports(store, processes, error):
             sys.stderr = StringIO()
         raise
     dist.destroy_process_group()
 
 
-def place() -> tuple[int, int]:
-    """This process's rank among those of its training, and their number, as torchrun or srun has told it."""
-    given = os.environ
-    if "RANK" not in given and int(given.get("SLURM_STEP_NUM_TASKS", 1)) > 1:
-        job, step = int(given["SLURM_JOB_ID"]), int(given["SLURM_STEP_ID"])
-        given.update(RANK=given["SLURM_PROCID"], WORLD_SIZE=given["SLURM_STEP_NUM_TASKS"])
-        given.update(LOCAL_RANK=given["SLURM_LOCALID"])
-        given.setdefault("MASTER_ADDR", given["SLURM_LAUNCH_NODE_IPADDR"])
-        given.setdefault("MASTER_PORT", str(10_000 + (97 * job + step) % 20_000))
-    return int(given.get("RANK", 0)), int(given.get("WORLD_SIZE", 1))
+def rank_and_size() -> tuple[int, int]:
+    """Return the rank of this process and the number of processes, as torchrun or srun has set them."""
+    environment = os.environ
+    if "RANK" not in environment and int(environment.get("SLURM_STEP_NUM_TASKS", 1)) > 1:
+        job, step = int(environment["SLURM_JOB_ID"]), int(environment["SLURM_STEP_ID"])
+        environment.update(RANK=environment["SLURM_PROCID"], WORLD_SIZE=environment["SLURM_STEP_NUM_TASKS"])
+        environment.update(LOCAL_RANK=environment["SLURM_LOCALID"])
+        environment.setdefault("MASTER_ADDR", environment["SLURM_LAUNCH_NODE_IPADDR"])
+        environment.setdefault("MASTER_PORT", str(10_000 + (97 * job + step) % 20_000))
+    return int(environment.get("RANK", 0)), int(environment.get("WORLD_SIZE", 1))
 
 
 def _join(device: str) -> Any:
-    """Find the other processes; gives the store that all of them see."""
-    (rank, size), gpu = place(), device != "cpu" and torch.cuda.is_available()
+    """Find the other processes; return the store that all of them see."""
+    (rank, size), gpu = rank_and_size(), device != "cpu" and torch.cuda.is_available()
     if gpu:
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count())
     try:
-        store, _, _ = next(rendezvous("env://", timeout=JOINING))
+        store, _, _ = next(rendezvous("env://", timeout=START_TIMEOUT))
         backend = "cpu:gloo,cuda:nccl" if gpu else "gloo"
         dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=TIMEOUT)
     except RuntimeError as error:
         where = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
         raise DataError(
-            f"process {rank} of {size}: expected the others at {where}, got: {_line(error)}; "
+            f"process {rank} of {size}: expected the others at {where}, got: {_first_line(error)}; "
             "see that all were started, and MASTER_ADDR and MASTER_PORT name a free port of the first one's machine"
         ) from None
     return store
 
 
 @contextmanager
-def _in_touch() -> Iterator[None]:
+def _connected() -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        raise Gone(
+        raise LostProcess(
             f"another process of this training has ended, or its machine; run the same command again to resume "
-            f"({_line(error)})"
+            f"({_first_line(error)})"
         ) from None
 
 
-def _line(error: Exception) -> str:
+def _first_line(error: Exception) -> str:
     return str(error).strip().split("\n")[0]
 
 
-def _tells(store: Any, processes: Processes, error: BaseException) -> bool:
-    """Whether this process says how it ends: the first to fail does, and of one that was killed the first in rank.
+def _reports(store: Any, processes: Processes, error: BaseException) -> bool:
+    """Return whether this process reports its error: the first one to fail does; rank 0 if a process was killed.
 
-    The first in rank may hold the store, and so gives the others time to look.
+    Rank 0 may hold the store, so it gives the others time to read it.
     """
-    if isinstance(error, Gone) and not processes.first:
+    if isinstance(error, LostProcess) and not processes.first:
         return False
     try:
-        told, until = store.add("failed", 1) > 1, time.monotonic() + LEAVING
-        while processes.first and not isinstance(error, Gone) and time.monotonic() < until:
+        reported, until = store.add("failed", 1) > 1, time.monotonic() + FAILURE_SECONDS
+        while processes.first and not isinstance(error, LostProcess) and time.monotonic() < until:
             if store.add("failed", 0) == processes.size:
                 break
             time.sleep(0.05)
     except RuntimeError:  # the store has gone with its process
         return False
-    return not told
+    return not reported

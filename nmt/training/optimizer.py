@@ -9,15 +9,16 @@ from torch import nn, optim
 from nmt.config.training import Optimizer, Schedule
 
 
-def make(model: nn.Module, config: Optimizer) -> optim.Optimizer:
-    """Adam or AdamW over all parameters, Adam's weight decay being L2 added to the gradient; or Muon and AdamW.
+def make_optimizer(model: nn.Module, config: Optimizer) -> optim.Optimizer:
+    """Make Adam or AdamW for all parameters, or Muon for the hidden matrices and AdamW for the rest.
 
-    Fused: one pass over each parameter's memory, where otherwise there is one for each operation.
+    Adam's weight decay is L2, added to the gradient. Adam is fused: it passes over each parameter's memory once instead
+    of once per operation.
     """
     matrices = hidden_matrices(model) if config.kind == "muon" else []
-    taken = set(map(id, matrices))
-    others = [parameter for parameter in model.parameters() if id(parameter) not in taken]
-    on_gpu = others[0].is_cuda  # where the rate is a tensor: a graph of the step reads what it is then
+    hidden = set(map(id, matrices))
+    others = [parameter for parameter in model.parameters() if id(parameter) not in hidden]
+    on_gpu = others[0].is_cuda  # the rate is a tensor there, because a CUDA graph reads its value at each replay
     adam = (optim.Adam if config.kind == "adam" else optim.AdamW)(
         others, lr=torch.zeros((), device=others[0].device) if on_gpu else 0.0, betas=config.betas, eps=config.epsilon,
         weight_decay=config.weight_decay, fused=True, capturable=on_gpu,
@@ -32,18 +33,18 @@ def make(model: nn.Module, config: Optimizer) -> optim.Optimizer:
         momentum=config.momentum,
         adjust_lr_fn="match_rms_adamw",
     )
-    return Together([adam, muon])
+    return CombinedOptimizer([adam, muon])
 
 
 def hidden_matrices(model: nn.Module) -> list[nn.Parameter]:
-    """The matrices that take hidden units to hidden units: no table of vectors, and not the output projection."""
+    """Return the matrices from hidden units to hidden units: no embeddings, and not the output projection."""
     inner = (module for name, module in model.named_modules() if name != "projection")
     layers = (module for module in inner if isinstance(module, nn.Linear | nn.RNNBase))
     return [parameter for layer in layers for parameter in layer.parameters() if parameter.ndim == 2]
 
 
-def set_rate(optimizer: optim.Optimizer, rate: float) -> None:
-    """Give all parameters a learning rate."""
+def set_learning_rate(optimizer: optim.Optimizer, rate: float) -> None:
+    """Set the learning rate of all parameters."""
     for group in optimizer.param_groups:
         if isinstance(group["lr"], torch.Tensor):
             group["lr"].fill_(rate)
@@ -52,12 +53,12 @@ def set_rate(optimizer: optim.Optimizer, rate: float) -> None:
 
 
 def recordable(optimizer: optim.Optimizer) -> bool:
-    """Whether its steps differ by tensors alone, so that one can be done again by a CUDA graph; Muon's do not."""
+    """Return whether a CUDA graph can repeat the optimiser: all that changes is in tensors. Not so for Muon."""
     return all(isinstance(group["lr"], torch.Tensor) for group in optimizer.param_groups)
 
 
-class Together(optim.Optimizer):
-    """Several optimisers, each of some of a model's parameters, as one."""
+class CombinedOptimizer(optim.Optimizer):
+    """Several optimisers as one, each for some of the parameters."""
 
     def __init__(self, parts: Sequence[optim.Optimizer]) -> None:
         self.parts = parts
@@ -67,22 +68,22 @@ class Together(optim.Optimizer):
             part.state = self.state
 
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
-        """One step of each."""
+        """Call each optimiser."""
         assert closure is None
         for part in self.parts:
             part.step()
 
 
 def learning_rate(update: int, config: Schedule, width: int, total: int) -> float:
-    """Rate of an update, counted from 1: linear warm-up to the peak, the schedule's decay, linear cool-down to 0.
+    """Return the rate of an update: linear warm-up to the peak, the schedule's decay, linear cool-down to 0.
 
     Args:
-        update: which update.
+        update: its number, counted from 1.
         config: the schedule; its peak defaults to (width * warmup)^-0.5, so that with initial 0 the rate is equation 3
             of Vaswani and others 2017.
-        width: the model's.
-        total: updates of the whole training, for what ends at 0 with them: the cosine (Loshchilov and Hutter 2017) and
-            the cool-down (Hägele and others 2024).
+        width: of the model.
+        total: updates of the whole training; the cosine (Loshchilov and Hutter 2017) and the cool-down (Hägele and
+            others 2024) reach 0 there.
     """
     rate = _decayed(update, config, width, total)
     if config.cooldown:

@@ -1,4 +1,4 @@
-"""What training watches on the validation set: loss, accuracy, BLEU of greedy translations."""
+"""Measures on the validation set during training: loss, accuracy, BLEU of greedy translations."""
 
 import math
 from collections import Counter
@@ -16,14 +16,14 @@ from nmt.models.search import search
 from nmt.system.errors import DataError
 from nmt.system.files import read_lines
 from nmt.text.subwords import Vocabulary
-from nmt.training.distributed import ALONE, Processes
+from nmt.training.distributed import SINGLE_PROCESS, Processes
 
 BATCH = {"cpu": "8192 tokens", "cuda": "32768 tokens"}
 GREEDY = Decoding(beam=1)
 
 
 class Validation:
-    """The validation set of an encoded corpus, and a sample of its training set, shared out among processes."""
+    """The validation set of an encoded corpus and a sample of its training set, divided among the processes."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class Validation:
         longest: int,
         sample: Parallel | None = None,
         pictures: OfSplit | None = None,
-        processes: Processes = ALONE,
+        processes: Processes = SINGLE_PROCESS,
     ) -> None:
         self._device, self._processes = device, processes
         self._pairs = Parallel(encoded, "valid", longest, pictures)
@@ -43,11 +43,11 @@ class Validation:
                 f"{encoded}/valid.references.txt: expected {count} lines, got {len(lines)}; run `nmt encode` again"
             )
         self._references = [lines[i] for i in self._pairs.kept]
-        self._train = sample  # of the training set
+        self._sample = sample  # of the training set
 
     @torch.inference_mode()
     def loss(self, model: TranslationModel) -> tuple[float, float]:
-        """Negative log-likelihood in nats a piece (EOS counted), and the share of pieces ranked first."""
+        """Return the negative log-likelihood in nats per piece, EOS included, and the share of pieces ranked first."""
         model.eval()
         sums = torch.zeros(3, dtype=torch.float64)
         for indices in self._processes.share(self._pairs.batches(BATCH[self._device.type])):
@@ -56,38 +56,38 @@ class Validation:
             _, nll, correct = cross_entropy(hidden, model.projection.weight, batch.expected)
             sums += torch.tensor([float(nll), float(correct), batch.pieces])
         model.train()
-        self._processes.add(sums)
+        self._processes.sum(sums)
         nll_sum, correct_sum, pieces = sums.tolist()
         return nll_sum / pieces, correct_sum / pieces
 
     def bleu(self, model: TranslationModel) -> float:
-        """BLEU of greedy translations, on tokenised text."""
+        """Return BLEU of greedy translations, on tokenised text."""
         return bleu(self._translate(model, self._pairs), self._references)
 
     def train_bleu(self, model: TranslationModel) -> float | None:
-        """The same of the sample of training sentences, against their references as the vocabulary spells them."""
-        if self._train is None:
+        """Return the same for the sample of training sentences; their references are decoded from their pieces."""
+        if self._sample is None:
             return None
-        references = self._vocabulary.decode([self._train.target.pieces(i) for i in self._train.kept])
-        return bleu(self._translate(model, self._train), references)
+        references = self._vocabulary.decode([self._sample.target.pieces(i) for i in self._sample.kept])
+        return bleu(self._translate(model, self._sample), references)
 
     def _translate(self, model: TranslationModel, pairs: Parallel) -> list[str]:
-        """Greedy translations in the order of ``pairs.kept``."""
+        """Translate greedily, in the order of ``pairs.kept``."""
         model.eval()
-        found: dict[int, list[int]] = {}
+        translations: dict[int, list[int]] = {}
         for indices in self._processes.share(pairs.batches(BATCH[self._device.type])):
             batch = pairs.batch(indices).to(self._device)
             best = search(model, batch.source, GREEDY, self._vocabulary.ids, batch.images)
-            found.update((int(i), hypotheses[0].ids) for i, hypotheses in zip(indices, best, strict=True))
+            translations.update((int(i), hypotheses[0].ids) for i, hypotheses in zip(indices, best, strict=True))
         model.train()
-        found = self._processes.union(found)
-        return self._vocabulary.decode([found[int(i)] for i in pairs.kept])
+        merged = self._processes.merge(translations)
+        return self._vocabulary.decode([merged[int(i)] for i in pairs.kept])
 
 
 def bleu(hypotheses: Sequence[str], references: Sequence[str]) -> float:
-    """Corpus BLEU (Papineni and others 2002) on whitespace tokens, 0 to 100, exponential smoothing of zero counts.
+    """Return corpus BLEU (Papineni and others 2002) on whitespace tokens, 0 to 100, zero counts smoothed exponentially.
 
-    What sacrebleu prints with ``--tokenize none`` (a test says so); here because training does without sacrebleu.
+    It equals sacrebleu with ``--tokenize none``, which a test checks. Training does not depend on sacrebleu.
     """
     matches, totals = [0] * 4, [0] * 4
     hypothesis_length = reference_length = 0

@@ -1,4 +1,4 @@
-"""Word embeddings that start from vectors trained elsewhere, in the text format of GloVe or word2vec."""
+"""Embeddings initialised from pre-trained word vectors, in the text format of GloVe or word2vec."""
 
 import math
 import sys
@@ -17,20 +17,20 @@ from nmt.system.files import read_lines, sha256
 from nmt.text.subwords import SIDES, START, Vocabulary
 
 Vectors = dict[int, NDArray[np.float32]]
-"""From pieces' ids to vectors (width,)."""
+"""From piece ids to vectors (width,)."""
 
 
 @dataclass(frozen=True)
-class Start:
-    """Where the embeddings of a training start from: the vectors of each side that has a file, and how many."""
+class InitialVectors:
+    """Pre-trained vectors for the embeddings of a training, by side."""
 
     vectors: Mapping[str, Vectors]
-    found: Mapping[str, dict[str, Any]]  # side to the file's sha256 and counts of pieces
+    facts: Mapping[str, dict[str, Any]]  # sha256 of the file and counts of pieces
 
     def fill(self, model: nn.Module) -> None:
-        """Put the vectors into the model's embeddings, scaled to the mean square that embeddings begin with, 1 / width.
+        """Copy the vectors into the model's embeddings, scaled to the mean square of random embeddings, 1 / width.
 
-        Pieces without a vector keep their random start, the padding its zeros.
+        Pieces without a vector keep their random values, and the padding its zeros.
         """
         for side, vectors in self.vectors.items():
             weight = model.get_submodule(f"{side}_embedding.pieces").weight
@@ -41,27 +41,27 @@ class Start:
                 weight[rows] = values / values.square().mean().sqrt() / math.sqrt(weight.shape[1])
 
     @property
-    def described(self) -> dict[str, Any]:
-        """What of the vectors decides a training; nothing where there are none."""
-        return {"word_vectors": dict(self.found)} if self.found else {}
+    def fingerprint(self) -> dict[str, Any]:
+        """Return what identifies the vectors among the inputs of a training; nothing without vectors."""
+        return {"word_vectors": dict(self.facts)} if self.facts else {}
 
 
-NOWHERE = Start({}, {})
+NO_VECTORS = InitialVectors({}, {})
 
 
-def load(encoded: Path, files: Mapping[str, Path], width: int) -> Start:
-    """Read the vectors of an encoded corpus's words.
+def load_vectors(encoded: Path, files: Mapping[str, Path], width: int) -> InitialVectors:
+    """Read the vectors for the vocabularies of an encoded corpus.
 
     Args:
-        encoded: the corpus, whose vocabularies say which words.
-        files: from ``source`` and ``target`` to files: a word and its numbers a line, as GloVe writes them, or after a
-            line of two counts as word2vec and fastText do.
+        encoded: the encoded corpus.
+        files: from ``source`` or ``target`` to a file. Each line is a word and its numbers, as GloVe writes them. A
+            first line of two counts, as word2vec and fastText write it, is allowed.
         width: of the model's embeddings.
 
     Raises:
-        DataError: a file is missing, has vectors of another width, a line that is none, or none of the words.
+        DataError: a file is missing, has a faulty line or vectors of another width, or none of the words.
     """
-    vectors, found = {}, {}
+    vectors, facts = {}, {}
     for side, path in files.items():
         vocabulary = Vocabulary(encoded / f"{side}.model")
         pieces = vocabulary.pieces(range(len(vocabulary)))
@@ -72,17 +72,17 @@ def load(encoded: Path, files: Mapping[str, Path], width: int) -> Start:
                 f"{path}: expected vectors of the {len(wanted):,} words of the {side} vocabulary, got none but zeros"
             )
         counts = {"words": len(wanted), "found": len(vectors[side]), "missing": len(wanted) - len(vectors[side])}
-        found[side] = {"sha256": sha256(path), "pieces": len(vocabulary), **counts}
+        facts[side] = {"sha256": sha256(path), "pieces": len(vocabulary), **counts}
         print(
             f"{path}: has vectors of {counts['found']:,} of the {len(wanted):,} pieces of the {side} vocabulary that "
             f"may be words; the other {counts['missing']:,} start at random",
             file=sys.stderr,
         )
-    return Start(vectors, found)
+    return InitialVectors(vectors, facts)
 
 
 def _read(path: Path, width: int, wanted: Mapping[str, int]) -> Iterator[tuple[str, NDArray[np.float32]]]:
-    """The first vector of each wanted word that the file has."""
+    """Yield the first vector of each wanted word in the file."""
     missing, first, promised, number = set(wanted), 1, 0, 0
     for number, line in enumerate(read_lines(path), 1):
         cells = line.rstrip().split(" ")
@@ -120,12 +120,12 @@ def _numbers(cells: list[str], where: str) -> NDArray[np.float32]:
     return vector
 
 
-def sides(given: tuple[str, ...]) -> dict[str, Path]:
-    """Files by side from options ``SIDE=FILE``; raises ConfigError."""
-    found = {}
-    for option in given:
+def parse_files(options: tuple[str, ...]) -> dict[str, Path]:
+    """Return files by side from options ``SIDE=FILE``; raise ConfigError if one is wrong."""
+    files = {}
+    for option in options:
         side, _, file = option.partition("=")
         if side not in SIDES or not file:
             raise ConfigError(f"--word-vectors: expected source=FILE or target=FILE, got '{option}'")
-        found[side] = Path(file)
-    return found
+        files[side] = Path(file)
+    return files

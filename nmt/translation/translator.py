@@ -41,10 +41,10 @@ from nmt.system.files import (
     write_lines,
     write_text,
 )
-from nmt.system.interrupt import Interrupted, heeded
+from nmt.system.interrupt import Interrupted, signal_handlers
 from nmt.system.workers import processes_for, shared_out
 from nmt.text.subwords import SIDES, load_vocabularies
-from nmt.training.checkpoint import load_weights, whole_weights
+from nmt.training.checkpoint import load_weights, verified_weights
 
 ALIGNED = 10  # sentences of a translated file whose attention is kept
 BESIDE = ("decoding.json", "alignments.json", "nbest.tsv")
@@ -113,7 +113,7 @@ class Translator:
         hashes = read_json(made).get("subwords", {}).get("vocab_sha256", {}) if made.is_file() else {}
         self.source, self.target = load_vocabularies(folder, hashes)
         settings: ModelConfig = TypeAdapter(ModelConfig).validate_python(config["model"])
-        sizes, weights = [config["vocabulary"][side] for side in SIDES], whole_weights(folder)
+        sizes, weights = [config["vocabulary"][side] for side in SIDES], verified_weights(folder)
         self.models, self.device, self.workers = list[TranslationModel](), device, workers
         self.parameters = 0
         for own in _of_members(weights) if "members" in config else [weights]:
@@ -401,7 +401,7 @@ class Translations:
 
     def translate(self, progress: Callable[[int], Any]) -> float:
         """Translate what is not there yet; returns the seconds that all of it took, in every attempt."""
-        with heeded(self._note):
+        with signal_handlers(self._note):
             return sum(self._translate(*block, progress) for block in self._blocks())
 
     def pairs(self) -> Iterator[tuple[str, list[Translation]]]:

@@ -14,7 +14,7 @@ from nmt.scoring.score import score
 from nmt.system.files import sha256, write_json, write_text
 from nmt.text.clean import clean_line
 from nmt.text.subwords import learn
-from nmt.training.trainer import Experiment, identity
+from nmt.training.experiment import Experiment, identity
 
 PAIRS = [
     ("A dog runs across the grass.", "Ein Hund rennt über das Gras."),

@@ -20,7 +20,8 @@ from nmt.models.search import Hypothesis, search
 from nmt.system.errors import ConfigError
 from nmt.text.subwords import learn
 from nmt.training.average import average
-from nmt.training.trainer import Experiment, train
+from nmt.training.experiment import Experiment
+from nmt.training.train import train
 from nmt.translation.translator import Translator
 
 IDS = SpecialIds()

@@ -19,7 +19,7 @@ from snakes import Project, jobs
 from nmt.config.system import System
 from nmt.plan.plan import Plan
 from nmt.reproduce.runs import Run, passed, pieces
-from nmt.training.trainer import alone
+from nmt.training.train import exclusive_lock
 
 SYSTEM: dict[str, Any] = {
     "corpus": "scenes",
@@ -181,7 +181,7 @@ def test_a_training_under_way_saves_what_it_has(project: Project, bare: dict[str
 
 
 def test_a_run_that_another_command_makes_is_left_to_it(project: Project, bare: dict[str, str]) -> None:
-    with alone(project.folder / "results/runs/trial/short/seed1", "reproduce.lock"):
+    with exclusive_lock(project.folder / "results/runs/trial/short/seed1", "reproduce.lock"):
         done = reproduce(project, bare, "trial", "--seed", "1", expected=1)
     assert "another process trains here" in done.stderr and "failed      trial/short seed 1" in done.stdout
 

@@ -34,7 +34,8 @@ from nmt.serve.models import Served, load
 from nmt.serve.server import bind, server
 from nmt.system.files import read_json, write_json
 from nmt.training.average import average
-from nmt.training.trainer import Experiment, train
+from nmt.training.experiment import Experiment
+from nmt.training.train import train
 from nmt.translation.translator import Translation, Translator
 
 if TYPE_CHECKING:

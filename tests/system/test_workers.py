@@ -13,8 +13,8 @@ from copytask import copy_lines
 
 from nmt.system.errors import DataError
 from nmt.system.files import read_json
-from nmt.system.interrupt import heeded
-from nmt.system.workers import ahead, shared_out
+from nmt.system.interrupt import signal_handlers
+from nmt.system.workers import prefetch, shared_out
 
 
 def test_results_come_in_order_whoever_made_them() -> None:
@@ -52,7 +52,7 @@ def test_a_process_that_only_notes_signals_outlives_a_killed_copy() -> None:
         time.sleep(60)
 
     started = time.monotonic()
-    with heeded(lambda *_: None), pytest.raises(DataError, match="one was killed"):
+    with signal_handlers(lambda *_: None), pytest.raises(DataError, match="one was killed"):
         list(shared_out(work, [0, 1], 2))
     assert time.monotonic() - started < 30
 
@@ -117,7 +117,7 @@ def test_one_item_is_made_while_the_one_before_it_is_in_use() -> None:
             yield number
 
     found = []
-    for item in ahead(items()):
+    for item in prefetch(items()):
         found.append(item)
         for _ in range(500):
             if made == list(range(min(item + 2, 4))):
@@ -132,7 +132,7 @@ def test_what_goes_wrong_while_an_item_is_made_is_told_when_it_is_asked_for() ->
         yield 1
         raise DataError("row 2 is damaged")
 
-    found = ahead(items())
+    found = prefetch(items())
     assert next(found) == 1
     with pytest.raises(DataError, match="row 2"):
         next(found)

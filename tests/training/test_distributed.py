@@ -18,8 +18,9 @@ from snakes import ROOT
 
 from nmt.data.batches import Parallel
 from nmt.system.files import read_json, write_json
-from nmt.training.distributed import Processes, place
-from nmt.training.trainer import Experiment, train
+from nmt.training.distributed import Processes, rank_and_size
+from nmt.training.experiment import Experiment
+from nmt.training.train import train
 
 TRANSFORMER = {"layers": 1, "width": 32, "ffn": 64, "heads": 2}
 RECURRENT = {
@@ -65,18 +66,21 @@ PROCESS = """
 import json, sys, time
 from contextlib import nullcontext
 from pathlib import Path
-import nmt.training.trainer as training
-from nmt.training.distributed import joined
+import nmt.training.train as stage
+from nmt.system.interrupt import Interrupted
+from nmt.training.distributed import process_group
+from nmt.training.experiment import Experiment
+from nmt.training.trainer import Trainer
 encoded, pause, jobs = sys.argv[1:]
-quick = training.Trainer._update
-training.Trainer._update = lambda self, step: (time.sleep(float(pause)), quick(self, step))[1]
+train_on = Trainer.train_on
+Trainer.train_on = lambda self, update: (time.sleep(float(pause)), train_on(self, update))[1]
 try:
-    with joined("cpu") as processes:
-        training.joined = lambda device: nullcontext(processes)
+    with process_group("cpu") as processes:
+        stage.process_group = lambda device: nullcontext(processes)
         for run, config in json.loads(Path(jobs).read_text()):
-            config = training.Experiment.model_validate(config)
-            training.train(Path(encoded), Path(run), config, 1, "cpu", 1, "copy/small")
-except training.Interrupted as interruption:
+            config = Experiment.model_validate(config)
+            stage.train(Path(encoded), Path(run), config, 1, "cpu", 1, "copy/small")
+except Interrupted as interruption:
     print(interruption, file=sys.stderr)
     sys.exit(143)
 """
@@ -239,13 +243,13 @@ def test_shares_are_all_sentences_once(copy_corpus: Path) -> None:
 
 def test_srun_tells_each_process_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"):
-        monkeypatch.setenv(name, "")  # what `place` sets goes with the test
+        monkeypatch.setenv(name, "")  # what `rank_and_size` sets goes with the test
         monkeypatch.delenv(name)
     told = {"JOB_ID": "7", "PROCID": "1", "LOCALID": "0", "LAUNCH_NODE_IPADDR": "10.0.0.3", "NTASKS": "2"}
     for name, value in told.items():
         monkeypatch.setenv(f"SLURM_{name}", value)
-    assert place() == (0, 1)  # in a batch script, which srun has not started
+    assert rank_and_size() == (0, 1)  # in a batch script, which srun has not started
     monkeypatch.setenv("SLURM_STEP_ID", "0")
     monkeypatch.setenv("SLURM_STEP_NUM_TASKS", "2")
-    assert place() == (1, 2)
+    assert rank_and_size() == (1, 2)
     assert os.environ["MASTER_ADDR"] == "10.0.0.3" and 10_000 <= int(os.environ["MASTER_PORT"]) < 30_000

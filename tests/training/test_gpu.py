@@ -1,4 +1,4 @@
-"""What a GPU does otherwise: graphs of a batch's work and of the optimiser's step. Skipped where there is none."""
+"""CUDA graphs of a batch's gradients and of the optimiser. Skipped without a GPU."""
 
 import json
 from itertools import islice
@@ -10,9 +10,11 @@ import torch
 from torch import Tensor
 
 from nmt.data.batches import Batch
-from nmt.training import optimizer as optim
-from nmt.training.cuda_graphs import OfShapes, Repeated, Work
-from nmt.training.trainer import Experiment, Trainer, train
+from nmt.training.cuda_graphs import BatchFunction, GraphPerShape, RecordedCall
+from nmt.training.experiment import Experiment
+from nmt.training.optimizer import set_learning_rate
+from nmt.training.train import train
+from nmt.training.trainer import Trainer
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 TRANSFORMER = {"layers": 2, "width": 64, "ffn": 128, "heads": 4}
@@ -23,53 +25,54 @@ CHANGES: list[dict[str, Any]] = [{}, {"precision": "bf16"}, {"consistency": {"we
 def trainer(encoded: Path, folder: Path, model: dict[str, Any], device: str, **training: Any) -> Trainer:
     asked = {"batch": "2000 tokens", "updates": 200, "schedule": {"peak": 0.0003, "warmup": 50}, "clip": 1.0} | training
     config = Experiment.model_validate({"model": model, "training": asked})
-    found = Trainer(encoded, folder, config, 1, torch.device(device))
-    found.model.train()
-    return found
+    made = Trainer(encoded, folder, config, 1, torch.device(device))
+    made.model.train()
+    return made
 
 
-def gradients(of: Trainer, batch: Batch, by: Work) -> tuple[Tensor, Tensor]:
-    """Sums of a batch and, added twice, all gradients; its dropout is drawn anew and alike."""
+def gradients(of: Trainer, batch: Batch, by: BatchFunction) -> tuple[Tensor, Tensor]:
+    """Return sums of a batch and its flat gradients, added twice with the same two dropout seeds in each call."""
     for seed in (7, 8):
         torch.manual_seed(seed)
-        sums = by(batch.to(of.device), of.config.consistency_of(1, of.total)).clone()
-    found = torch.cat([gradient.flatten() for gradient in of._gradients()])
-    of._forget_gradients()
-    return sums, found
+        sums = by(batch.to(of.device), of.config.consistency_of(1, of.updates.total)).clone()
+    flat = torch.cat([gradient.flatten() for gradient in of.gradients.tensors()])
+    of.gradients.clear()
+    return sums, flat
 
 
 @pytest.mark.parametrize("training", CHANGES)
 def test_a_graph_adds_the_gradients_that_calls_add(copy_corpus: Path, tmp_path: Path, training: dict[str, Any]) -> None:
     ours = trainer(copy_corpus, tmp_path, TRANSFORMER | {"dropout": 0.1}, "cuda", **training)
-    assert isinstance(ours._work, OfShapes)
-    batches = [batch for step in islice(ours._steps(), 8) for batch in step.batches]
+    by_graph = ours.gradients._accumulate
+    assert isinstance(by_graph, GraphPerShape)
+    batches = [batch for update in islice(ours.updates.after(ours.progress), 8) for batch in update.batches]
     for batch in batches:
-        gradients(ours, batch, ours._work)  # the second time by a graph
-    assert len(ours._work._graphs) > 1
+        gradients(ours, batch, by_graph)  # the second time by a graph
+    assert len(by_graph._graphs) > 1
     for batch in batches:
-        sums, found = gradients(ours, batch, ours._work)
-        expected_sums, expected = gradients(ours, batch, ours._accumulate_gradients)
+        sums, found = gradients(ours, batch, by_graph)
+        expected_sums, expected = gradients(ours, batch, ours.gradients._forward_backward)
         assert expected.norm() > 0 and sums[2] == batch.pieces
         assert (found - expected).norm() < (1e-2 if "precision" in training else 1e-5) * expected.norm()
         torch.testing.assert_close(sums, expected_sums, rtol=1e-5, atol=0)
 
 
-def test_a_graph_of_the_step_moves_the_weights_as_a_call(copy_corpus: Path, tmp_path: Path) -> None:
-    by_graph, by_call = (trainer(copy_corpus, tmp_path / name, TRANSFORMER, "cuda") for name in ("graph", "call"))
-    by_call._move = by_call._step
+def test_a_graph_of_the_optimiser_moves_the_weights_as_a_call(copy_corpus: Path, tmp_path: Path) -> None:
+    names = ("graph", "call")
+    by_graph, by_call = (trainer(copy_corpus, tmp_path / name, TRANSFORMER, "cuda").gradients for name in names)
+    by_call._optimize = by_call._clip_and_optimize
     for update, norm in enumerate((0.5, 5.0, 50.0, 0.1, 7.0), 1):  # of gradients that are clipped to 1
         for each in (by_graph, by_call):
             torch.manual_seed(update)
             for parameter in each._parameters:
                 drawn = torch.randn_like(parameter)
                 parameter.grad = drawn if parameter.grad is None else parameter.grad.copy_(drawn)
-            each.gradient_norm.fill_(norm)
-            optim.set_rate(each.optimizer, 0.01 * update)
-            each._move()
+            set_learning_rate(each.optimizer, 0.01 * update)
+            each.apply(torch.tensor(norm, device="cuda"))
         for ours, theirs in zip(by_graph._parameters, by_call._parameters, strict=True):
             torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=1e-7)
-    assert isinstance(by_graph._move, Repeated) and by_graph._move._graph
-    assert not torch.stack([gradient.abs().sum() for gradient in by_graph._gradients()]).any()
+    assert isinstance(by_graph._optimize, RecordedCall) and by_graph._optimize._graph
+    assert not torch.stack([gradient.abs().sum() for gradient in by_graph.tensors()]).any()
 
 
 def test_a_training_that_is_stopped_goes_on_where_it_was(copy_corpus: Path, tmp_path: Path) -> None:
@@ -89,14 +92,14 @@ def test_a_training_that_is_stopped_goes_on_where_it_was(copy_corpus: Path, tmp_
 
 
 def losses(of: Trainer) -> list[float]:
-    """The loss of each update, nats a piece."""
-    found = []
-    for step in of._steps():
-        of._update(step)
-        nll, _, pieces = of._sums.tolist()
-        of._sums.zero_()
-        found.append(nll / pieces)
-    return found
+    """Return the loss of each update, nats per piece."""
+    values = []
+    for update in of.updates.after(of.progress):
+        of.train_on(update)
+        nll, _, pieces = of.sums.tolist()
+        of.sums.zero_()
+        values.append(nll / pieces)
+    return values
 
 
 @pytest.mark.parametrize("model", [TRANSFORMER, RECURRENT])

@@ -25,11 +25,14 @@ from nmt.config.training import Optimizer, Training
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import read_json, write_json
 from nmt.system.interrupt import Interrupted
-from nmt.system.workers import ahead
-from nmt.training import optimizer as optim
+from nmt.system.workers import prefetch
 from nmt.training.average import average, ensemble, select
 from nmt.training.checkpoint import Checkpoints, Progress
-from nmt.training.trainer import Experiment, Trainer, train
+from nmt.training.experiment import Experiment
+from nmt.training.optimizer import make_optimizer
+from nmt.training.train import train
+from nmt.training.trainer import Trainer
+from nmt.training.updates import Update, Updates
 from nmt.training.validation import bleu
 from nmt.translation.export import export
 from nmt.translation.translator import Translator, decode_file
@@ -100,11 +103,11 @@ def test_the_copy_task_is_learned(
     assert len(unseen) > 400 and right / len(unseen) >= 0.99
 
 
-def test_batches_made_ahead_change_nothing(
+def test_prefetching_changes_nothing(
     copy_corpus: Path, undisturbed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = Trainer._steps
-    monkeypatch.setattr(Trainer, "_steps", lambda self: ahead(made(self)))  # as on a GPU
+    plain = Updates.after
+    monkeypatch.setattr(Updates, "after", lambda self, progress: prefetch(plain(self, progress)))  # as on a GPU
     run_to_end(copy_corpus, tmp_path / "whole", experiment())
     assert_same_weights(undisturbed, tmp_path / "whole")
     for updates in (17, 40):
@@ -129,13 +132,15 @@ def test_one_seed_gives_one_result_and_another_seed_another(
 COMMAND = """
 import sys, time
 from pathlib import Path
-import nmt.training.trainer as training
 from nmt.system.interrupt import Interrupted
-slow = training.Trainer._update
-training.Trainer._update = lambda self, step: (time.sleep(0.05), slow(self, step))[1]
-config = training.Experiment.model_validate_json(sys.argv[3])
+from nmt.training.experiment import Experiment
+from nmt.training.train import train
+from nmt.training.trainer import Trainer
+train_on = Trainer.train_on
+Trainer.train_on = lambda self, update: (time.sleep(0.05), train_on(self, update))[1]
+config = Experiment.model_validate_json(sys.argv[3])
 try:
-    training.train(Path(sys.argv[1]), Path(sys.argv[2]), config, 1, "cpu", 1, "copy/small")
+    train(Path(sys.argv[1]), Path(sys.argv[2]), config, 1, "cpu", 1, "copy/small")
 except Interrupted as interruption:
     sys.exit(interruption.exit_code)
 """
@@ -210,13 +215,13 @@ def test_a_damaged_checkpoint_is_set_aside_and_the_one_before_taken(
 def test_the_optimisers_state_resumes_where_its_parameters_are(tmp_path: Path) -> None:
     """The fused kernel wants all of it there; as another device serves one that computes nothing."""
     model = torch.nn.Linear(2, 3)
-    made = optim.make(model, Optimizer())
+    made = make_optimizer(model, Optimizer())
     model(torch.ones(1, 2)).sum().backward()
     made.step()
     checkpoints = Checkpoints(tmp_path)
     checkpoints.save(Progress(update=1), model, made)
     elsewhere = torch.nn.Linear(2, 3, device="meta")
-    resumed = optim.make(elsewhere, Optimizer())
+    resumed = make_optimizer(elsewhere, Optimizer())
     assert checkpoints.resume(elsewhere, resumed).update == 1
     assert {name for state in resumed.state.values() for name in state} == {"step", "exp_avg", "exp_avg_sq"}
     assert {value.device.type for state in resumed.state.values() for value in state.values()} == {"meta"}
@@ -296,18 +301,25 @@ def test_a_loss_that_is_not_a_number_stops_training(copy_corpus: Path, tmp_path:
     assert len(batch["source"]) == len(batch["target"]) > 1
 
 
-def spoiled(monkeypatch: pytest.MonkeyPatch, updates: set[int]) -> None:
-    """Some updates' gradients are no numbers."""
-    whole = Trainer._accumulate_gradients
+def spoil(monkeypatch: pytest.MonkeyPatch, numbers: set[int]) -> None:
+    """Make loss and gradients of some updates not a number."""
+    train_on = Trainer.train_on
 
-    def accumulate(self: Trainer, *given: Any) -> Any:
-        sums = whole(self, *given)
-        if self.progress.update + 1 in updates:
+    def spoiled(self: Trainer, update: Update) -> None:
+        add = self.gradients.add
+
+        def add_nan(*arguments: Any) -> Any:
+            sums = add(*arguments)
             sums[0] = float("nan")
-            next(iter(self.model.parameters())).grad[:] = float("nan")  # type: ignore[index]
-        return sums
+            self.gradients.tensors()[0][:] = float("nan")
+            return sums
 
-    monkeypatch.setattr(Trainer, "_accumulate_gradients", accumulate)
+        with pytest.MonkeyPatch.context() as patch:
+            if update.number in numbers:
+                patch.setattr(self.gradients, "add", add_nan)
+            train_on(self, update)
+
+    monkeypatch.setattr(Trainer, "train_on", spoiled)
 
 
 def test_a_training_stopped_by_a_passing_fault_ends_as_one_left_alone(
@@ -317,7 +329,7 @@ def test_a_training_stopped_by_a_passing_fault_ends_as_one_left_alone(
         pytest.MonkeyPatch.context() as patch,
         pytest.raises(DataError, match=r"at update 17: .*not-a-number-00000017"),
     ):
-        spoiled(patch, {17})
+        spoil(patch, {17})
         run_to_end(copy_corpus, tmp_path, experiment())
     run_to_end(copy_corpus, tmp_path, experiment())
     assert_same_weights(undisturbed, tmp_path)
@@ -326,14 +338,14 @@ def test_a_training_stopped_by_a_passing_fault_ends_as_one_left_alone(
 def test_updates_that_are_no_number_are_left_out_and_counted(copy_corpus: Path, tmp_path: Path) -> None:
     config = experiment(on_nan="skip")
     with pytest.MonkeyPatch.context() as patch:
-        spoiled(patch, {1, 20, 25})
+        spoil(patch, {1, 20, 25})
         found = run_to_end(copy_corpus, tmp_path, config)
     assert (found["skipped"], found["updates"]) == (3, 40)
     assert all(torch.isfinite(value).all() for value in weights(tmp_path, 40).values())
     records = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
     assert all(isinstance(r["loss"], float) and r["loss"] < 10 for r in records if "loss" in r)
     with pytest.MonkeyPatch.context() as patch, pytest.raises(DataError, match="at update 30"):
-        spoiled(patch, set(range(20, 40)))
+        spoil(patch, set(range(20, 40)))
         run_to_end(copy_corpus, tmp_path / "too many", config)
 
 
@@ -518,7 +530,7 @@ def test_a_model_that_is_cut_short_is_named(copy_corpus: Path, undisturbed: Path
 
 
 def test_training_and_decoding_import_nothing_heavy() -> None:
-    modules = "nmt.training.trainer, nmt.translation.translator, nmt.training.average, nmt.cli.main"
+    modules = "nmt.training.train, nmt.translation.translator, nmt.training.average, nmt.cli.main"
     code = f"import sys, {modules}; print(' '.join(sorted(sys.modules)))"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     banned = {
@@ -588,10 +600,11 @@ def test_a_model_needs_the_corpus_it_was_trained_on(copy_corpus: Path, undisturb
         average(undisturbed, other, "last", tmp_path / "model")
 
 
-def test_interrupted_says_where(copy_corpus: Path, tmp_path: Path) -> None:
+def test_interrupted_says_where(copy_corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "state").mkdir()
     trainer = Trainer(copy_corpus, tmp_path / "state", experiment(), 1, torch.device("cpu"))
-    trainer.told_to_stop(signal.SIGTERM, None)
+    train_on = trainer.train_on
+    monkeypatch.setattr(trainer, "train_on", lambda update: (os.kill(os.getpid(), signal.SIGTERM), train_on(update)))
     with pytest.raises(Interrupted, match="SIGTERM at update 1"):
         trainer.run()
     assert [path.name for path in trainer.checkpoints.all()] == ["update-00000001"]
@@ -624,7 +637,8 @@ def test_consistency_brings_predictions_of_two_passes_together(copy_corpus: Path
         (state := tmp_path / f"{weight}/state").mkdir(parents=True)
         config = experiment(model={"dropout": 0.2}, updates=60, consistency={"weight": weight})
         (trainer := Trainer(copy_corpus, state, config, 1, torch.device("cpu"))).run()
-        batch = trainer.data.batch(trainer.data.batches("64 sentences")[0])
+        data = trainer.updates.data
+        batch = data.batch(data.batches("64 sentences")[0])
         with torch.inference_mode():
             passes = (trainer.model(batch.source, batch.target[:, :-1]) for _ in range(2))
             one, two = (trainer.model.projection(hidden).log_softmax(-1) for hidden in passes)

@@ -14,8 +14,7 @@ from nmt.models.build import build
 from nmt.plan.plan import Plan, check_vectors
 from nmt.system.errors import ConfigError, DataError
 from nmt.text.subwords import Vocabulary
-from nmt.training import word_vectors
-from nmt.training.word_vectors import load
+from nmt.training.word_vectors import load_vectors, parse_files
 
 VECTORS = {"w1": [1.0, 2.0, -1.0, 0.5], "w7": [0.0, -3.0, 1.0, 1.0], "other": [9.0, 9.0, 9.0, 9.0]}
 LINES = [" ".join([word, *map(str, numbers)]) for word, numbers in VECTORS.items()]
@@ -30,13 +29,13 @@ def write(path: Path, lines: list[str]) -> Path:
     "lines", [LINES, ["3 4", *LINES], ["3 4", *(f"{line} " for line in LINES)], [*LINES, LINES[0]]]
 )
 def test_glove_word2vec_and_fasttext_files_give_the_same_start(copy_corpus: Path, tmp_path: Path, lines: list) -> None:
-    start = load(copy_corpus, {"source": write(tmp_path / "v.txt", lines)}, 4)
+    start = load_vectors(copy_corpus, {"source": write(tmp_path / "v.txt", lines)}, 4)
     ids = Vocabulary(copy_corpus / "source.model")
     pieces = {piece: i for i, piece in enumerate(ids.pieces(range(len(ids))))}
     assert {i: vector.tolist() for i, vector in start.vectors["source"].items()} == {
         pieces["▁w1"]: VECTORS["w1"], pieces["▁w7"]: VECTORS["w7"]
     }  # fmt: skip
-    assert start.found["source"].items() >= {"pieces": 14, "words": 10, "found": 2, "missing": 8}.items()
+    assert start.facts["source"].items() >= {"pieces": 14, "words": 10, "found": 2, "missing": 8}.items()
 
 
 @pytest.mark.parametrize(
@@ -51,7 +50,7 @@ def test_found_words_start_there_with_the_usual_size_and_nothing_else_changes(
     copy_corpus: Path, tmp_path: Path, config: TransformerConfig
 ) -> None:
     file = write(tmp_path / "v.txt", LINES)
-    start = load(copy_corpus, {"source": file}, 4)
+    start = load_vectors(copy_corpus, {"source": file}, 4)
     torch.manual_seed(1)
     model = build(config, 14, 14, 0)
     before = {name: weight.clone() for name, weight in model.state_dict().items()}
@@ -83,12 +82,13 @@ def test_found_words_start_there_with_the_usual_size_and_nothing_else_changes(
 )
 def test_files_that_do_not_fit_are_refused(copy_corpus: Path, tmp_path: Path, lines: list, message: str) -> None:
     with pytest.raises(DataError, match=message):
-        load(copy_corpus, {"source": write(tmp_path / "v.txt", lines)}, 4)
+        load_vectors(copy_corpus, {"source": write(tmp_path / "v.txt", lines)}, 4)
 
 
 def test_a_word_of_the_file_may_hold_spaces(copy_corpus: Path, tmp_path: Path) -> None:
-    start = load(copy_corpus, {"source": write(tmp_path / "v.txt", [*LINES, "a strange w3 1 1 1 1", "w2 1 1 1 1"])}, 4)
-    assert start.found["source"]["found"] == 3
+    file = write(tmp_path / "v.txt", [*LINES, "a strange w3 1 1 1 1", "w2 1 1 1 1"])
+    start = load_vectors(copy_corpus, {"source": file}, 4)
+    assert start.facts["source"]["found"] == 3
 
 
 def test_a_training_says_what_it_started_from_and_another_file_is_another_training(
@@ -109,10 +109,10 @@ def test_a_training_says_what_it_started_from_and_another_file_is_another_traini
 
 
 def test_sides_are_named() -> None:
-    assert word_vectors.sides(("source=a=b",)) == {"source": Path("a=b")}
+    assert parse_files(("source=a=b",)) == {"source": Path("a=b")}
     for wrong in ("a.txt", "both=a", "source="):
         with pytest.raises(ConfigError, match="expected source=FILE or target=FILE"):
-            word_vectors.sides((wrong,))
+            parse_files((wrong,))
 
 
 def test_tables_name_vectors_and_the_settings_say_where_they_are() -> None:

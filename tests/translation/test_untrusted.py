@@ -24,8 +24,8 @@ from nmt.models.build import build
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import read_json, sha256, write_json
 from nmt.training.checkpoint import OPTIMIZER, WEIGHTS, Checkpoints, read_tensors, write_tensors
-from nmt.training.optimizer import make
-from nmt.training.trainer import Experiment
+from nmt.training.experiment import Experiment
+from nmt.training.optimizer import make_optimizer
 from nmt.translation.translator import Translator
 
 EVIL = "a; touch hacked"
@@ -79,7 +79,7 @@ def test_a_checkpoint_that_is_a_pickle_is_set_aside_unopened(tmp_path: Path) -> 
     hashes = {name: sha256(checkpoint / name) for name in (WEIGHTS, OPTIMIZER)}  # right ones: its maker knew them
     write_json(checkpoint / "progress.json", {"progress": {"update": 1}, "sha256": hashes})
     with pytest.warns(UserWarning, match="expected safetensors"):
-        progress = Checkpoints(checkpoint.parent).resume(network, make(network, config.training.optimizer))
+        progress = Checkpoints(checkpoint.parent).resume(network, make_optimizer(network, config.training.optimizer))
     assert progress.update == 0 and not hacked.exists()
 
 

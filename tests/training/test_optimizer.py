@@ -1,4 +1,4 @@
-"""Optimisers: what one step does, beside slow references; learning rates."""
+"""Optimisers: what one update does, compared with slow references; learning rates."""
 
 from pathlib import Path
 from typing import Any
@@ -11,23 +11,23 @@ from torch import Tensor, nn
 
 from nmt.config.training import Optimizer, Schedule
 from nmt.models.build import build
-from nmt.training import optimizer as optim
+from nmt.training.optimizer import hidden_matrices, learning_rate, make_optimizer
 
 RATE = 0.01
 Tensors = dict[str, Tensor]
 
 
-def after_a_step(
+def after_an_update(
     config: Optimizer, kind: str = "transformer"
 ) -> tuple[nn.Module, dict[str, Tensor], dict[str, Tensor]]:
-    """A model, and by name its parameters' gradients and movements, of one step from fixed weights."""
+    """Return a model, and by name the gradients and movements of its parameters in one update from fixed weights."""
     torch.manual_seed(1)
     model = build(experiment(kind=kind).model, 50, 50, 0).eval()
     before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
     source, target = torch.randint(4, 50, (2, 8, 7)).unbind()
     model.projection(model(source, target)).logsumexp(-1).sum().backward()
     gradients = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
-    optimizer = optim.make(model, config)
+    optimizer = make_optimizer(model, config)
     for group in optimizer.param_groups:
         group["lr"] = RATE
     optimizer.step()
@@ -37,8 +37,8 @@ def after_a_step(
 @pytest.mark.parametrize("kind", KINDS)
 def test_muon_moves_hidden_matrices_along_the_gradients_nearest_orthogonal_matrix(kind: str) -> None:
     """Found by singular values (Jordan and others 2024), as long as 0.2 a number (Liu and others 2025)."""
-    model, gradients, moved = after_a_step(Optimizer(kind="muon"), kind)
-    matrices = {id(parameter) for parameter in optim.hidden_matrices(model)}
+    model, gradients, moved = after_an_update(Optimizer(kind="muon"), kind)
+    matrices = {id(parameter) for parameter in hidden_matrices(model)}
     found = [name for name, parameter in model.named_parameters() if id(parameter) in matrices]
     assert len(found) > 3
     for name in found:
@@ -51,9 +51,9 @@ def test_muon_moves_hidden_matrices_along_the_gradients_nearest_orthogonal_matri
 
 
 def test_muon_moves_all_else_as_adamw_does() -> None:
-    model, _, moved = after_a_step(Optimizer(kind="muon", weight_decay=0.1))
-    _, _, expected = after_a_step(Optimizer(kind="adamw", weight_decay=0.1))
-    matrices = {id(parameter) for parameter in optim.hidden_matrices(model)}
+    model, _, moved = after_an_update(Optimizer(kind="muon", weight_decay=0.1))
+    _, _, expected = after_an_update(Optimizer(kind="adamw", weight_decay=0.1))
+    matrices = {id(parameter) for parameter in hidden_matrices(model)}
     rest = [name for name, parameter in model.named_parameters() if id(parameter) not in matrices]
     assert {"source_embedding.pieces.weight", "encoder.0.residuals.0.norm.bias"} <= set(rest)
     assert all(torch.equal(moved[name], expected[name]) for name in rest)
@@ -64,7 +64,7 @@ def test_embeddings_and_the_projection_are_no_hidden_matrices(tied: str) -> None
     config = experiment({"tied": tied, "positions": "learned"}).model
     model = build(config, 50, 50, 0)
     names = {id(parameter): name for name, parameter in model.named_parameters()}
-    found = {names[id(parameter)] for parameter in optim.hidden_matrices(model)}
+    found = {names[id(parameter)] for parameter in hidden_matrices(model)}
     parts = ["attention.project", "attention.output", "feed_forward.inner", "feed_forward.outer"]
     source = ["source_attention.project", "source_attention.output"]
     assert found == {
@@ -108,4 +108,4 @@ def test_muon_resumes_bit_for_bit(copy_corpus: Path, tmp_path: Path) -> None:
     ],
 )
 def test_learning_rates(config: Schedule, update: int, expected: float) -> None:
-    assert optim.learning_rate(update, config, 128, 1100) == pytest.approx(expected, abs=1e-12)
+    assert learning_rate(update, config, 128, 1100) == pytest.approx(expected, abs=1e-12)

@@ -1,0 +1,81 @@
+"""The computation of an update: gradients of its batches, then the optimiser; as CUDA graphs where possible."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from nmt.config.training import Training
+from nmt.data.batches import Batch
+from nmt.models.base import TranslationModel
+from nmt.models.loss import cross_entropy
+from nmt.training.cuda_graphs import BatchFunction, GraphPerShape, RecordedCall
+from nmt.training.optimizer import make_optimizer, recordable
+
+
+class Gradients:
+    """The gradients of a model: summed over the batches of an update, then applied by the optimiser."""
+
+    def __init__(self, model: TranslationModel, config: Training, device: torch.device, epochs: float) -> None:
+        """Make the optimiser, and choose between CUDA graphs and plain calls for a training of so many epochs."""
+        self.optimizer = make_optimizer(model, config.optimizer)
+        self.pieces = torch.ones((), device=device)  # target pieces of the current update, over all processes
+        self.applied_norm = torch.zeros((), device=device)  # of the last gradient that was applied
+        self._model, self._config, self._device = model, config, device
+        self._parameters = list(model.parameters())
+        self._accumulate: BatchFunction = self._forward_backward
+        self._optimize: Callable[[], None] = self._clip_and_optimize
+        if device.type == "cuda" and not model.waits:
+            self._accumulate = GraphPerShape(self._forward_backward, epochs)
+        if recordable(self.optimizer):
+            self._optimize = RecordedCall(self._clip_and_optimize)
+
+    def add(self, batch: Batch, consistency: float) -> Tensor:
+        """Add the gradients of a batch's loss, a mean over the update's pieces.
+
+        Args:
+            batch: sentences, in any memory.
+            consistency: weight of the divergence between two passes over each sentence; 0 for one pass.
+
+        Returns:
+            Sums over the batch's pieces (3,), float64: negative log-likelihood, correct predictions, pieces. The next
+            call may overwrite them.
+        """
+        return self._accumulate(batch.to(self._device), consistency)
+
+    def norm(self) -> Tensor:
+        """Return the norm of all gradients, a scalar."""
+        return torch.nn.utils.get_total_norm(self.tensors())
+
+    def apply(self, norm: Tensor) -> None:
+        """Clip the gradients, which have this norm, update the weights and clear the gradients."""
+        self.applied_norm.copy_(norm)
+        self._optimize()
+
+    def clear(self) -> None:
+        """Set the gradients to zero."""
+        if self._device.type == "cpu":
+            self.optimizer.zero_grad()
+        else:
+            torch._foreach_zero_(self.tensors())  # graphs add to the same tensors
+
+    def tensors(self) -> list[Tensor]:
+        """Return the gradients that exist, in the order of the parameters."""
+        return [parameter.grad for parameter in self._parameters if parameter.grad is not None]
+
+    def _forward_backward(self, batch: Batch, consistency: float) -> Tensor:
+        config = self._config
+        with torch.autocast(self._device.type, torch.bfloat16, enabled=config.precision == "bf16"):
+            inputs = batch.twice() if consistency else batch
+            outputs = self._model(inputs.source, inputs.target[:, :-1], inputs.images)
+            hidden = outputs.flatten(0, 1).index_select(0, inputs.places).float()
+            weight = self._model.projection.weight
+            loss, nll, correct = cross_entropy(hidden, weight, batch.expected, config.label_smoothing, consistency)
+        (loss / self.pieces).backward()  # type: ignore[no-untyped-call]
+        return torch.stack([nll, correct, nll.new_full((), batch.pieces)]).double()
+
+    def _clip_and_optimize(self) -> None:
+        if self._config.clip:
+            torch.nn.utils.clip_grads_with_norm_(self._parameters, self._config.clip, self.applied_norm)
+        self.optimizer.step()
+        self.clear()

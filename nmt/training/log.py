@@ -1,0 +1,111 @@
+"""The log of a training: JSON lines for programs, a progress bar or plain lines for people."""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Self
+
+from tqdm import tqdm
+
+from nmt.system import machine
+from nmt.system.files import read_lines, write_text
+from nmt.training.checkpoint import Progress
+
+RECORD_EVERY = 50  # updates between two training records
+LINE_EVERY = 4 * RECORD_EVERY  # updates between two lines for people, without a terminal
+
+
+class Log:
+    """``log.jsonl`` in the state folder: one JSON record per line. Only the first process of a training writes."""
+
+    def __init__(self, path: Path, writes: bool = True) -> None:
+        self._path, self._writes = path, writes
+
+    def start(self, progress: Progress, hardware: dict[str, Any]) -> None:
+        """Drop the records after the progress, because the training repeats them, and add a start record."""
+        if not self._writes:
+            return
+        write_text(self._path, "".join(f"{line}\n" for line in self._lines(progress.update)))
+        self.write(
+            {"event": "start", "update": progress.update, "time": time.time(), "process": os.getpid(),
+             "hardware": hardware, "code_version": machine.code_version()}
+        )  # fmt: skip
+
+    def write(self, record: dict[str, Any]) -> None:
+        """Append a record; readers only see whole lines."""
+        if self._writes:
+            with self._path.open("a", encoding="utf-8") as stream:
+                stream.write(json.dumps(record) + "\n")
+
+    def records(self, update: int) -> Iterator[dict[str, Any]]:
+        """Yield the records up to an update."""
+        return map(json.loads, self._lines(update))
+
+    def _lines(self, update: int) -> Iterator[str]:
+        for line in read_lines(self._path) if self._path.is_file() else ():
+            try:
+                if json.loads(line)["update"] <= update:
+                    yield line
+            except ValueError:  # the last line of a process that was killed while it wrote
+                continue
+
+
+class ProgressMeter:
+    """Measures time and speed of a training and shows them: a bar on a terminal, plain lines elsewhere."""
+
+    def __init__(self, total: int, progress: Progress, shown: bool = True) -> None:
+        self._total, self._shown = total, shown
+        hidden = not (shown and sys.stderr.isatty())
+        self._bar = tqdm(total=total, initial=progress.update, unit="update", disable=hidden, dynamic_ncols=True)
+        self._ticked = time.perf_counter()
+        self._seconds, self._pieces = progress.seconds, progress.pieces  # at the last call of `speed`
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.close()
+
+    def tick(self, progress: Progress) -> None:
+        """Count the time since the last tick as training: updates, data, validation and checkpoints alike."""
+        now = time.perf_counter()
+        progress.seconds += now - self._ticked
+        self._ticked = now
+
+    def speed(self, progress: Progress) -> float:
+        """Return target pieces per second since the last call."""
+        pieces, seconds = progress.pieces - self._pieces, progress.seconds - self._seconds
+        self._seconds, self._pieces = progress.seconds, progress.pieces
+        return pieces / max(seconds, 1e-9)
+
+    def show_training(self, record: dict[str, Any]) -> None:
+        """Show a training record."""
+        done = record["update"]
+        if not self._bar.disable:
+            self._bar.update(done - self._bar.n)
+            self._bar.set_postfix(loss=f"{record['loss']:.3f}", tokens_s=record["tokens_per_second"])
+        elif done % LINE_EVERY == 0 or done == self._total:
+            left = int(record["seconds"] / done * (self._total - done))
+            self._print(f"{format_record(record)}  {done}/{self._total}  {left // 60}:{left % 60:02d} to go")
+
+    def show_validation(self, record: dict[str, Any]) -> None:
+        """Show a validation record."""
+        self._print(format_record(record))
+
+    def _print(self, line: str) -> None:
+        if self._shown:
+            tqdm.write(line, file=sys.stderr)  # leaves the bar whole
+
+
+def format_record(record: dict[str, Any]) -> str:
+    """Return a training or validation record as one line for people."""
+    parts = [f"{record['event']:5}", f"update {record['update']:6}", f"epoch {record['epoch']:6.2f}"]
+    parts += [f"loss {record['loss']:.4f}", f"accuracy {100 * record['accuracy']:.1f} %"]
+    if record.get("bleu") is not None:
+        parts.append(f"BLEU {record['bleu']:.2f}")
+    if "learning_rate" in record:
+        parts += [f"rate {record['learning_rate']:.2e}", f"{record['tokens_per_second']:,} tokens/s"]
+    return "  ".join(parts)

@@ -1,0 +1,178 @@
+"""The stage `nmt train`: one training in its folder, from claiming the state to ``training.json``."""
+
+import fcntl
+import json
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from nmt.data.features import seen
+from nmt.system import machine
+from nmt.system.errors import ConfigError, DataError
+from nmt.system.files import check_no_stage, digest, read_json, read_lines, write_json, write_text
+from nmt.training.distributed import process_group
+from nmt.training.experiment import Experiment, identity
+from nmt.training.trainer import Trainer
+from nmt.training.word_vectors import load_vectors
+
+
+def train(
+    encoded: Path,
+    run: Path,
+    config: Experiment,
+    seed: int,
+    device: str,
+    threads: int | None,
+    name: str,
+    images: Path | None = None,
+    vectors: Mapping[str, Path] | None = None,
+) -> None:
+    """Train to the end, resuming from ``run/state`` if it holds the same training.
+
+    Writes ``run/log.jsonl`` and then, last, ``run/training.json``. Randomness is a function of (seed, update, process).
+    So an interrupted training ends with the same weights as an undisturbed one: bit for bit on a CPU, with the same
+    number of threads and processes. Each process (`nmt.training.distributed`) calls this with the same arguments.
+
+    Args:
+        encoded: the encoded corpus.
+        run: the folder of this training.
+        config: what to train.
+        seed: of everything that is random.
+        device: as for `nmt.system.machine.prepare`.
+        threads: CPU threads of each process.
+        name: table/system.
+        images: for a multimodal model, the folder of ``train.npy`` and ``valid.npy``.
+        vectors: files of word vectors to initialise embeddings, by side (`nmt.training.word_vectors.load_vectors`).
+
+    Raises:
+        ConfigError: there is no GPU, the vocabularies do not fit the model, or the training is beyond its end.
+        DataError: encoded text or state is damaged, another stage made ``run``, another process trains here, the loss
+            is not a number, or another process of this training has ended.
+        Interrupted: a signal has asked the process to stop.
+    """
+    check_no_stage(run)
+    with process_group(device) as processes:
+        chosen, version = machine.prepare(device, threads), machine.code_version()
+        meta = read_json(encoded / "meta.json")
+        _check_tying(config, meta, encoded)
+        start = load_vectors(encoded, vectors or {}, config.model.width)
+        inputs = {
+            "config": config.model_dump(mode="json"), "seed": seed, "data": meta["splits"],
+            "subwords": meta["subwords"], **start.fingerprint, **seen(config.model, images),
+        }  # fmt: skip
+        same, state = identity(config, inputs), run / "state"
+        with exclusive_lock(run, "train.lock") if processes.first else nullcontext():
+            if processes.first:
+                claim_state(state, same, inputs["config"])
+            trainer = Trainer(encoded, state, config, seed, chosen, images, processes, start)
+            if processes.first:
+                if trainer.ended() and already_finished(run, config, inputs):
+                    return  # the outputs stay, with the machine and the code that made them
+                remove_outputs(run)
+            stopped = trainer.run()
+            if processes.first:
+                facts = {"name": name, **inputs, "identity": same, **_summary(trainer, stopped)}
+                _finish(run, facts | {"corpus": meta["corpus"], "code_version": version})
+
+
+def _check_tying(config: Experiment, meta: dict[str, Any], encoded: Path) -> None:
+    if config.model.tied == "all" and not meta["subwords"]["subwords"]["joint"]:
+        raise ConfigError(
+            f"model.tied: all needs one vocabulary for both sides; {encoded} has one per side (subwords.joint)"
+        )
+
+
+@contextmanager
+def exclusive_lock(run: Path, name: str) -> Iterator[None]:
+    """Hold the lock file ``run/name``; it is released when the process ends, however that happens.
+
+    Raises:
+        DataError: another process holds it.
+    """
+    run.mkdir(parents=True, exist_ok=True)
+    with (run / name).open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise DataError(f"{run}: another process trains here; wait for it, or end it first") from None
+        yield
+
+
+def claim_state(state: Path, wanted: dict[str, Any], config: dict[str, Any]) -> None:
+    """Make ``state`` the folder of this training; the state of a different training moves aside.
+
+    Args:
+        state: the folder.
+        wanted: the `identity` of the training.
+        config: its whole configuration, kept for people to read.
+    """
+    mark = state / "identity.json"
+    if mark.is_file() and (current := _identity_in(mark)) != wanted:
+        aside = state.with_name(f"state-{digest(current)}-{time.time_ns()}")
+        state.replace(aside)
+        remove_outputs(state.parent)
+        print(
+            f"{state}: held another training (configuration, seed or data differ); kept as {aside}",
+            file=sys.stderr,
+        )
+    for earlier in sorted(state.parent.glob(f"{state.name}-{digest(wanted)}-*")):
+        if not state.exists() and _identity_in(earlier / "identity.json") == wanted:
+            earlier.replace(state)  # the state of this training, which had moved aside for another one
+    write_json(mark, {"identity": wanted, "config": config})
+
+
+def _identity_in(mark: Path) -> Any:
+    return read_json(mark).get("identity")
+
+
+def already_finished(run: Path, config: Experiment, inputs: dict[str, Any]) -> bool:
+    """Return whether this exact training has already finished here."""
+    if not all((run / name).is_file() for name in ("training.json", "log.jsonl")):
+        return False
+    record = read_json(run / "training.json")
+    same = all(record.get(key) == value for key, value in inputs.items() if key != "config")
+    return same and config.matches(record)
+
+
+def remove_outputs(run: Path) -> None:
+    """Delete the outputs of an earlier training."""
+    for name in ("training.json", "log.jsonl"):
+        (run / name).unlink(missing_ok=True)
+
+
+def _summary(trainer: Trainer, stopped: str) -> dict[str, Any]:
+    """Return what ``training.json`` reports of a finished training."""
+    progress, checkpoints = trainer.progress, trainer.checkpoints
+    points = [(path.name, checkpoints.progress(path)) for path in checkpoints.all()]
+    return {
+        "parameters": sum(p.numel() for p in trainer.model.parameters()), "updates": progress.update,
+        "epochs": progress.epoch_fraction, "seconds": round(progress.seconds, 1), "pieces": progress.pieces,
+        "tokens_per_second": round(progress.pieces / max(progress.seconds, 1e-9)), "stopped": stopped,
+        "skipped": progress.skipped, "too_long": trainer.updates.data.too_long, "device": trainer.device.type,
+        "hardware": trainer.hardware(), "versions": machine.versions(),
+        "checkpoints": [
+            {"name": name, "update": p.update, "epoch": p.epoch_fraction, "regular": p.regular,
+             "valid_loss": p.valid_loss, "valid_bleu": p.valid_bleu} for name, p in points
+        ],
+    }  # fmt: skip
+
+
+def _finish(run: Path, facts: dict[str, Any]) -> None:
+    """Write the outputs; ``training.json`` comes last, because it says that the training has finished."""
+    lines = list(read_lines(run / "state" / "log.jsonl"))
+    write_text(run / "log.jsonl", "".join(f"{line}\n" for line in lines))
+    write_json(run / "training.json", facts | {"starts": _starts(map(json.loads, lines), facts["updates"])})
+
+
+def _starts(log: Iterable[dict[str, Any]], end: int) -> list[dict[str, Any]]:
+    """Return from which update on which machine and code trained; older records do not tell.
+
+    Of several starts at one update only the last one trained; a start at the end trained nothing.
+    """
+    starts = {record["update"]: record for record in log if record["event"] == "start" and record["update"] < end}
+    told = [{key: start.get(key) for key in ("update", "hardware", "code_version")} for start in starts.values()]
+    return [next(same) for _, same in groupby(told, lambda start: (start["hardware"], start["code_version"]))]
