@@ -4,16 +4,12 @@ For few rows a step's arithmetic takes less time than calling modules and findin
 gathered once a batch, and what `DecoderLayer` computes for all positions is written out for one.
 """
 
-from typing import TYPE_CHECKING
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nmt.models.attention import KeysValues, attend
-
-if TYPE_CHECKING:
-    from nmt.models.transformer import DecoderLayer
+from nmt.models.layers import DecoderLayer
 
 Weights = tuple[Tensor, Tensor]  # of a linear layer or a normalisation, and its bias
 
@@ -21,7 +17,7 @@ Weights = tuple[Tensor, Tensor]  # of a linear layer or a normalisation, and its
 class IncrementalLayer:
     """A `DecoderLayer` without dropout; of R rows, B sentences times beam."""
 
-    def __init__(self, layer: "DecoderLayer") -> None:
+    def __init__(self, layer: DecoderLayer) -> None:
         attention, source, feed_forward = layer.attention, layer.source_attention, layer.feed_forward
         self.heads = attention.heads
         self.project, self.output = _weights(attention.project), _weights(attention.output)

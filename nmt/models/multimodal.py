@@ -9,7 +9,8 @@ from torch import Tensor, nn
 from nmt.config.models import MultimodalConfig
 from nmt.data.features import channels
 from nmt.models.dropout import Dropout
-from nmt.models.transformer import EncoderLayer, Transformer
+from nmt.models.layers import EncoderLayer
+from nmt.models.transformer import Transformer
 
 
 class ImageQueries(EncoderLayer):

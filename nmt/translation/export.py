@@ -12,8 +12,9 @@ from torch import Tensor, nn
 
 from nmt.models.attention import Attention
 from nmt.models.embedding import PositionalEmbedding
+from nmt.models.layers import FeedForward
 from nmt.models.multimodal import Multimodal
-from nmt.models.transformer import FeedForward, Transformer
+from nmt.models.transformer import Transformer
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import atomic_directory, write_text
 from nmt.text.subwords import SIDES
