@@ -24,7 +24,7 @@ import click
 from benchmarks.measure import ROOT, environment, middle, table
 from nmt.config.data import Cleaning, Subwords
 from nmt.corpora.catalogue import fetch
-from nmt.data.batches import encode_corpus
+from nmt.data.encode import encode_corpus
 from nmt.scoring.score import score_lines
 from nmt.system.files import read_lines
 from nmt.text.clean import clean

@@ -28,7 +28,8 @@ import click
 from benchmarks.measure import Failed, environment, matrix_peak, middle, peak_memory, process, table
 from nmt.config.data import Cleaning, Subwords
 from nmt.corpora.catalogue import fetch
-from nmt.data.batches import Batch, Parallel, encode_corpus
+from nmt.data.batches import Batch, Parallel
+from nmt.data.encode import encode_corpus
 from nmt.system.files import read_json
 from nmt.text.clean import clean
 from nmt.text.subwords import learn

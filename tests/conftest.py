@@ -13,7 +13,7 @@ from commands import run
 from copytask import copy_lines, write_clean
 
 from nmt.config.data import Subwords
-from nmt.data.batches import encode_corpus
+from nmt.data.encode import encode_corpus
 from nmt.text.subwords import learn
 
 

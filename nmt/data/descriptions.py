@@ -16,6 +16,7 @@ from nmt.corpora.sources import key
 from nmt.system import machine
 from nmt.system.errors import DataError
 from nmt.system.files import atomic_path, check_apart, read_lines, sha256, write_json
+from nmt.system.indices import Indices
 
 CHANNELS = BACKBONES["descriptions"]
 RAREST = 3  # descriptions that a word must be in
@@ -135,7 +136,7 @@ def write_regions(analysis: Path, sentences: Path, descriptions: Path, out: Path
     })  # fmt: skip
 
 
-def _others(texts: Sequence[str], described: Sequence[str]) -> tuple[NDArray[np.int64], dict[str, int]]:
+def _others(texts: Sequence[str], described: Sequence[str]) -> tuple[Indices, dict[str, int]]:
     """For each sentence the lines of its image's other descriptions (n, k - 1), -1 for none; and counts of why."""
     images, counts, chosen = len(texts), Counter(itself=0, most_like_it=0, nearly_the_same=0), []
     for image, text in enumerate(texts):
@@ -159,9 +160,7 @@ def likeness_of(one: str, other: str) -> float:
     return min(2 * shared / max(1, ours.total() + theirs.total()), 1 - 1e-6)
 
 
-def _in_blocks(
-    lsa: Lsa, described: Sequence[str], chosen: NDArray[np.int64]
-) -> Iterator[tuple[slice, NDArray[np.float16]]]:
+def _in_blocks(lsa: Lsa, described: Sequence[str], chosen: Indices) -> Iterator[tuple[slice, NDArray[np.float16]]]:
     """Rows of the array and their vectors, some images at a time."""
     images = max(1, BLOCK // chosen.shape[1])
     for start in range(0, len(chosen), images):

@@ -12,8 +12,8 @@ from torch import Tensor
 from nmt.config.models import BACKBONES, ModelConfig, MultimodalConfig, Shown
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import read_json, sha256
+from nmt.system.indices import Indices
 
-Indices = NDArray[np.int64]
 SEED = 1  # of the random pictures: for a split they are the same in every training and translation
 
 

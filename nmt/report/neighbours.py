@@ -7,18 +7,16 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from nmt.data.batches import evenly
 from nmt.data.extract import read_square
 from nmt.data.features import load_features
 from nmt.system.errors import DataError
 from nmt.system.files import read_lines, write_text
+from nmt.system.indices import Indices, evenly
 
 SIZE = 1.5  # inches: of a picture
 
 
-def nearest(
-    features: NDArray[np.floating], rows: NDArray[np.int64], count: int
-) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+def nearest(features: NDArray[np.floating], rows: Indices, count: int) -> tuple[Indices, NDArray[np.float32]]:
     """The nearest other images of some, by the cosine of their mean regions.
 
     Args:

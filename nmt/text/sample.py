@@ -6,6 +6,7 @@ from pathlib import Path
 from nmt.corpora.catalogue import TRAIN_SAMPLE, misaligned
 from nmt.system.errors import DataError
 from nmt.system.files import DROPPED, atomic_directory, count_lines, read_lines, write_text
+from nmt.system.indices import evenly
 
 Pair = tuple[str, ...]
 
@@ -25,8 +26,6 @@ def sample(raw: Path, clean: Path, out: Path, languages: str, count: int) -> Non
     Raises:
         DataError: a file is missing, or ``clean`` was not made of ``raw``.
     """
-    from nmt.data.batches import evenly
-
     codes = languages.split("-")
     gone = set(read_lines(clean / DROPPED))
     for folder in (clean, raw):

@@ -8,7 +8,8 @@ import pytest
 from copytask import copy_lines, write_clean
 
 from nmt.config.data import SpecialIds, Subwords
-from nmt.data.batches import Parallel, encode_corpus, raw_lines
+from nmt.data.batches import Parallel, raw_lines
+from nmt.data.encode import encode_corpus
 from nmt.system.chunks import Shard
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import DROPPED, read_json, sha256

@@ -8,7 +8,7 @@ from typing import Any
 from nmt.config.data import Subwords
 from nmt.config.system import System
 from nmt.config.table import Row, Table
-from nmt.data.batches import encode_corpus
+from nmt.data.encode import encode_corpus
 from nmt.plan.layout import Layout
 from nmt.scoring.score import score
 from nmt.system.files import sha256, write_json, write_text

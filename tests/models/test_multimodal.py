@@ -14,7 +14,8 @@ from torch import Tensor
 from nmt.config.data import Subwords
 from nmt.config.decoding import Decoding
 from nmt.config.models import MultimodalConfig, TransformerConfig
-from nmt.data.batches import Parallel, encode_corpus
+from nmt.data.batches import Parallel
+from nmt.data.encode import encode_corpus
 from nmt.data.features import choose, none, of_split
 from nmt.models.build import build
 from nmt.models.multimodal import ImageQueries

@@ -11,7 +11,7 @@ from torch import Tensor
 from nmt.config.data import SpecialIds, Subwords
 from nmt.config.decoding import Decoding
 from nmt.config.models import AttentionConfig, RecurrentConfig
-from nmt.data.batches import encode_corpus
+from nmt.data.encode import encode_corpus
 from nmt.models.alignment import Alignment
 from nmt.models.embedding import Embedding
 from nmt.models.masked_rnn import masked_rnn, packed

@@ -7,8 +7,8 @@ from test_clean import write_raw
 
 from nmt.config.data import Cleaning, Subwords
 from nmt.config.decoding import Decoding
-from nmt.data import batches as data
-from nmt.data.batches import encode_corpus
+from nmt.data import encode as data
+from nmt.data.encode import encode_corpus
 from nmt.system.chunks import Shard
 from nmt.system.errors import ConfigError, DataError
 from nmt.text import clean as cleaning

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from nmt.config.data import Cleaning
-from nmt.data.batches import evenly
 from nmt.system.errors import DataError
+from nmt.system.indices import evenly
 from nmt.text import clean as module
 from nmt.text.clean import Cleaner, clean, clean_line
 from nmt.text.sample import sample

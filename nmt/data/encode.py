@@ -1,0 +1,183 @@
+"""Encode a cleaned corpus as flat arrays of subword ids, written once and read memory-mapped."""
+
+import shutil
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from nmt.config.data import Subwords
+from nmt.system.chunks import WHOLE, Chunks, Shard, blocks, mark
+from nmt.system.errors import ConfigError, DataError
+from nmt.system.files import (
+    DROPPED,
+    as_written,
+    atomic_directory,
+    count_lines,
+    read_json,
+    read_lines,
+    sha256,
+    write_json,
+)
+from nmt.text.subwords import SIDES, Vocabulary, load_vocabularies
+
+SPLITS = ("train", "valid")
+CHUNK = 1_000_000
+"""Lines that are encoded before they are put on disk; shards share out such chunks."""
+BATCH = 10_000
+"""Lines encoded at a time."""
+IDS, LENGTHS = "ids", "lengths"
+"""The files of a chunk: flat ids, and how many each line has."""
+
+
+def encode_corpus(clean: Path, subwords: Path, out: Path, languages: str, shard: Shard | None = None) -> None:
+    """Encode training and validation text; ``out`` then holds all that training needs, subword models included.
+
+    Args:
+        clean: folder of the cleaned text.
+        subwords: folder of the subword models.
+        out: the folder to write, whole or not at all.
+        languages: source and target, e.g. ``en-de``.
+        shard: encode this share of the chunks, and stop; None encodes those that are missing, and joins all.
+
+    Raises:
+        DataError: a file is missing, not UTF-8, or the two sides differ in length.
+        ConfigError: the subwords are of other languages, or of these the other way round.
+    """
+    learned = read_json(subwords / "subwords.json")
+    if (of := learned.get("languages", languages)) != languages:  # a folder made before they were written down has none
+        raise ConfigError(f"{subwords}: expected subwords of {languages}, got those of {of}; learn these, or name them")
+    vocabularies = load_vocabularies(subwords, learned["vocab_sha256"])
+    texts = {split: [clean / f"{split}.{language}" for language in languages.split("-")] for split in SPLITS}
+    read = [*(subwords / f"{side}.model" for side in SIDES), *chain.from_iterable(texts.values())]
+    config = as_written(Subwords, learned["subwords"], subwords / "subwords.json")
+    chunks = Chunks(out, mark([CHUNK, config.dropout], read), CHUNK)
+    if shard:
+        for split, files in texts.items():
+            for file, vocabulary, side in zip(files, vocabularies, SIDES, strict=True):
+                _encode_side(chunks, file, vocabulary, f"{split}.{side}", _cuts(split, config), shard)
+        return
+    try:
+        with atomic_directory(out, "meta.json") as folder:
+            splits = {
+                split: _encode_split(chunks, split, files, vocabularies, _cuts(split, config), folder)
+                for split, files in texts.items()
+            }
+            _complete(folder, clean, subwords, languages, splits)
+    except DataError:
+        chunks.forget()  # as it cannot go on
+        raise
+    chunks.forget()
+
+
+def _cuts(split: str, config: Subwords) -> list[float]:
+    """The dropout of each time that a split is encoded: what is translated is always cut in one way."""
+    return [config.dropout] * config.segmentations if split == "train" else [0.0]
+
+
+def _complete(folder: Path, clean: Path, subwords: Path, languages: str, splits: dict[str, Any]) -> None:
+    """Write what there is besides the arrays."""
+    for name in (*(f"{side}.model" for side in SIDES), *(f"{side}.vocab" for side in SIDES)):
+        shutil.copyfile(subwords / name, folder / name)
+    if (dropped := clean / DROPPED).is_file():
+        shutil.copyfile(dropped, folder / DROPPED)
+    shutil.copyfile(clean / f"valid.{languages.split('-')[1]}", folder / "valid.references.txt")
+    report, learned = read_json(clean / "report.json"), read_json(subwords / "subwords.json")
+    vocabularies = [Vocabulary(folder / f"{side}.model") for side in SIDES]
+    meta = {
+        "languages": languages,
+        "splits": splits,
+        "vocabulary": {side: len(v) for side, v in zip(SIDES, vocabularies, strict=True)},
+        "ids": vocabularies[0].ids.model_dump(),
+        "cleaning": report["cleaning"],
+        "subwords": {key: learned[key] for key in ("subwords", "vocab_sha256")},
+        "corpus": report.get("corpus"),
+        **({"images": report["images"]} if "images" in report else {}),
+    }
+    write_json(folder / "meta.json", meta)
+
+
+def _encode_split(
+    chunks: Chunks,
+    split: str,
+    files: Sequence[Path],
+    vocabularies: Sequence[Vocabulary],
+    cuts: Sequence[float],
+    folder: Path,
+) -> dict[str, Any]:
+    """Encode the chunks of a split that are missing, and join all; returns its part of meta.json."""
+    counts = []
+    for file, vocabulary, side in zip(files, vocabularies, SIDES, strict=True):
+        places = _encode_side(chunks, file, vocabulary, f"{split}.{side}", cuts)
+        counts.append(_join(places, folder / f"{split}.{side}", _dtype(vocabulary)))
+    _check_aligned(files, [sentences // len(cuts) for sentences, _ in counts])
+    return {
+        "sentences": counts[0][0],
+        **{f"{side}_pieces": pieces for side, (_, pieces) in zip(SIDES, counts, strict=True)},
+        **{f"{side}_sha256": sha256(file) for side, file in zip(SIDES, files, strict=True)},
+    }
+
+
+def _check_aligned(files: Sequence[Path], counts: Sequence[int]) -> None:
+    if counts[0] != counts[1]:
+        pairs = " and ".join(f"{file} has {count:,} lines" for file, count in zip(files, counts, strict=True))
+        raise DataError(f"{pairs}; expected as many on both sides: line n translates line n")
+    if not counts[0]:
+        raise DataError(f"{files[0]} and {files[1]}: expected sentences, got empty files; look at cleaning's report")
+
+
+def _encode_side(
+    chunks: Chunks, text: Path, vocabulary: Vocabulary, name: str, cuts: Sequence[float], shard: Shard = WHOLE
+) -> list[Path]:
+    """Encode a text once for each of ``cuts``, their dropout; returns the places of all chunks, in order."""
+    each = [_encode_chunks(chunks, text, vocabulary, f"{name}-{n}-", cut, shard) for n, cut in enumerate(cuts)]
+    return list(chain.from_iterable(each))
+
+
+def _encode_chunks(
+    chunks: Chunks, text: Path, vocabulary: Vocabulary, name: str, dropout: float, shard: Shard
+) -> list[Path]:
+    """Encode a shard's chunks of a text that are not there yet; returns the places of all chunks."""
+    lines = count_lines(text)
+    numbers = chunks.numbers(lines, shard)
+    for place, block in chunks.undone(read_lines(text, numbers.start * CHUNK), numbers, name):
+        with atomic_directory(place) as part, (part / IDS).open("wb") as ids, (part / LENGTHS).open("wb") as lengths:
+            while some := list(islice(block, BATCH)):
+                # Of the text and which time it is, so that an encoding that is resumed, or shared out, is the same.
+                seed = zlib.crc32("\n".join([name, *some]).encode()) if dropout else 0
+                rows = vocabulary.encode(some, dropout, seed)
+                np.fromiter(chain.from_iterable(rows), _dtype(vocabulary)).tofile(ids)
+                np.fromiter(map(len, rows), np.int64, len(rows)).tofile(lengths)
+    return chunks.places(lines, name)
+
+
+def _join(places: Sequence[Path], out: Path, dtype: type[np.generic]) -> tuple[int, int]:
+    """Write ``out.npy`` (flat ids) and ``out.offsets.npy`` from chunks; gives counts of sentences and pieces."""
+    sentences = sum((place / LENGTHS).stat().st_size for place in places) // np.dtype(np.int64).itemsize
+    pieces = sum((place / IDS).stat().st_size for place in places) // np.dtype(dtype).itemsize
+    with _array(out.with_name(f"{out.name}.npy"), dtype, pieces) as stream:
+        stream.writelines(blocks([place / IDS for place in places]))
+    with _array(out.with_name(f"{out.name}.offsets.npy"), np.int64, sentences + 1) as stream:
+        ends = np.zeros(1, np.int64)
+        stream.write(ends.tobytes())
+        for block in blocks([place / LENGTHS for place in places]):
+            ends = ends[-1] + np.frombuffer(block, np.int64).cumsum()
+            stream.write(ends.tobytes())
+    return sentences, pieces
+
+
+@contextmanager
+def _array(path: Path, dtype: type[np.generic], items: int) -> Iterator[BinaryIO]:
+    """A file to write a flat array of so many items into, as `numpy.save` does."""
+    with path.open("wb") as stream:
+        header = {"descr": np.lib.format.dtype_to_descr(np.dtype(dtype)), "fortran_order": False, "shape": (items,)}
+        np.lib.format.write_array_header_1_0(stream, header)
+        yield stream
+
+
+def _dtype(vocabulary: Vocabulary) -> type[np.generic]:
+    return np.uint16 if len(vocabulary) <= 2**16 else np.int32
