@@ -1,8 +1,7 @@
 """Training pairs one side of which a model wrote, `nmt.config.system.AddedText`, mixed with the true ones."""
 
 import shutil
-from collections.abc import Iterator
-from itertools import chain, repeat
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +21,13 @@ from nmt.system.files import (
     write_lines,
 )
 from nmt.text.clean import clean_line, restore
-from nmt.translation.translator import decode_file
+from nmt.translation.decode_file import decode_file
 
 
 def translate_text(model: Path, text: Path, out: Path, decoding: Decoding, device: str, threads: int | None) -> None:
     """Translate a raw file into a raw one, line by line, and write ``decoding.json`` beside it, with its speed.
 
-    Interrupted, it goes on where it was, as `nmt.translation.translator.decode_file` does.
+    Interrupted, it goes on where it was, as `nmt.translation.decode_file.decode_file` does.
 
     Args:
         model: directory of the model that translates.
@@ -39,7 +38,7 @@ def translate_text(model: Path, text: Path, out: Path, decoding: Decoding, devic
         threads: of the CPU.
 
     Raises:
-        ConfigError, DataError: as `nmt.translation.translator.decode_file` does.
+        ConfigError, DataError: as `nmt.translation.decode_file.decode_file` does.
         Interrupted: told to stop by a signal.
     """
     check_apart(out, [text])
@@ -99,11 +98,13 @@ def mix(raw: Path, text: Path, translations: Path, out: Path, languages: str, co
                 shutil.copyfile(file, part / file.name)
         tagged = (f"{tag} {line}" if tag else line for line in read_lines(more[source]))
         for language, lines in ((source, tagged), (target, read_lines(more[target]))):
-            write_lines(part / f"train.{language}", chain(_repeated(raw / f"train.{language}", copies), lines))
+            true = chain.from_iterable(read_lines(raw / f"train.{language}") for _ in range(copies))
+            write_lines(part / f"train.{language}", chain(true, lines))
         described = _described(corpus, read_json(text / "corpus.json"), making, languages, added, copies)
         for language, facts in described["splits"]["train"].items():
             urls = dict.fromkeys(source["url"][language] for source in described["sources"]["train"])
-            facts |= _of(part / f"train.{language}") | {"url": " ".join(urls)}
+            file = part / f"train.{language}"
+            facts |= {"lines": count_lines(file), "sha256": sha256(file), "url": " ".join(urls)}
         write_json(part / "corpus.json", described)
 
 
@@ -113,14 +114,6 @@ def _pairs(written: Path, original: Path) -> int:
     if counts[original] != counts[written]:
         raise misaligned(counts)
     return counts[original]
-
-
-def _repeated(path: Path, times: int) -> Iterator[str]:
-    return chain.from_iterable(read_lines(one) for one in repeat(path, times))
-
-
-def _of(path: Path) -> dict[str, Any]:
-    return {"lines": count_lines(path), "sha256": sha256(path)}
 
 
 def _described(

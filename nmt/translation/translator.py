@@ -1,15 +1,11 @@
 """A model directory and text in, text out: the library, the command line and the pipeline use the same."""
 
-import json
 import sys
-import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import astuple, dataclass, replace
-from itertools import islice
+from dataclasses import dataclass, replace
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -22,35 +18,20 @@ from nmt.config.decoding import Decoding
 from nmt.config.models import ModelConfig, Shown
 from nmt.config.types import amount
 from nmt.data.batches import cut
-from nmt.data.features import Pictures, describe, none, of_split
+from nmt.data.features import Pictures, none, of_split
 from nmt.models.base import TranslationModel
 from nmt.models.build import build
 from nmt.models.search import Decoder, Ensemble, Hypothesis, search
 from nmt.system import machine
-from nmt.system.chunks import WHOLE, Chunks, Shard
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import (
-    check_apart,
-    check_writable,
-    count_lines,
-    digest,
     read_json,
-    read_lines,
-    sha256,
-    write_json,
-    write_lines,
-    write_text,
 )
-from nmt.system.interrupt import Interrupted, signal_handlers
-from nmt.system.workers import processes_for, shared_out
+from nmt.system.workers import shared_out
 from nmt.text.subwords import SIDES, load_vocabularies
 from nmt.training.checkpoint import load_weights, verified_weights
 
-ALIGNED = 10  # sentences of a translated file whose attention is kept
-BESIDE = ("decoding.json", "alignments.json", "nbest.tsv")
-"""What `decode_file` writes besides the translations."""
 SHOWN_ERROR = 200  # characters of another library's error that a message repeats
-CHUNK = 4000  # lines of a file that are translated before they are put on disk
 PART = 2048  # tokens of a batch on the CPU: more are no faster, and fewer batches cannot be shared out
 
 
@@ -310,165 +291,3 @@ class Translator:
         decoded = self.target.decode([h.ids for h in hypotheses])
         texts = [" ".join(text.splitlines()) for text in decoded]  # to byte-level BPE a line break is a byte too
         return [Translation(t, h.score, h.ids) for t, h in zip(texts, hypotheses, strict=True)]
-
-
-def decode_file(
-    model: Path,
-    source: Path,
-    out: Path,
-    decoding: Decoding,
-    device: str,
-    threads: int | None,
-    images: Path | None = None,
-    shard: Shard | None = None,
-    finish: Callable[[str], str] = str,
-) -> None:
-    """Translate a cleaned file, line by line; writes ``out`` and, beside it, ``decoding.json`` and ``alignments.json``.
-
-    The latter is where the decoder's last layer looked (mean over heads) in sentences spread evenly over the file, and
-    where each layer and head looked on their pictures. With ``nbest`` above 1 also ``nbest.tsv``: line number from 1,
-    score, translation. ``images`` is the array of the lines' image features, for a multimodal model. Interrupted, it
-    goes on after the last whole `CHUNK` of lines, and ends with the same files. With a ``shard`` it translates that
-    share of the chunks, and stops; several jobs can do so at once, and one without a shard then joins them. ``finish``
-    makes a line of ``out`` of a translation.
-
-    Raises:
-        ConfigError, DataError: see `Translator.load`; the source is missing or not UTF-8; ``out`` cannot be written.
-        Interrupted: told to stop by a signal.
-    """
-    from tqdm import tqdm
-
-    check_writable(out)
-    if out.name in BESIDE:
-        raise DataError(f"{out}: expected another name than those of the files beside it, {', '.join(BESIDE)}")
-    for written in (out, *(out.with_name(name) for name in BESIDE)):
-        check_apart(written, [source])
-    translator = Translator.load(model, device, threads, processes_for(device, threads))
-    sentences = count_lines(source)
-    pictures = translator.pictures(images, decoding.images, sentences)
-    making = _making(model, source, decoding, sentences, images if pictures is not none else None)
-    chunks = Chunks(out, digest([making, translator.device.type]), CHUNK)
-    numbers = chunks.numbers(sentences, shard or WHOLE)
-    found = Translations(translator, source, decoding, pictures, chunks, numbers)
-    with tqdm(total=min(sentences, CHUNK * len(numbers)), unit="sentence", disable=None) as bar:
-        seconds = found.translate(bar.update)
-    if shard:
-        return
-    write_json(out.with_name("alignments.json"), _alignments(translator, found.pairs(), sentences, pictures))
-    found.write(out, finish)
-    making |= {"seconds": round(seconds, 3), "hardware": _hardware(translator), "hypotheses_sha256": sha256(out)}
-    write_json(out.with_name("decoding.json"), making)
-    chunks.forget()
-
-
-def _making(model: Path, source: Path, decoding: Decoding, sentences: int, images: Path | None) -> dict[str, Any]:
-    """What decides the translations of a file, for its provenance."""
-    return {
-        "decoding": decoding.model_dump(mode="json"), "sentences": sentences, "code_version": machine.code_version(),
-        "versions": machine.versions(), "source_sha256": sha256(source),
-        "model_sha256": sha256(model / "weights.safetensors"), **({"images": describe(images)} if images else {}),
-    }  # fmt: skip
-
-
-def _hardware(translator: Translator) -> dict[str, Any]:
-    return machine.hardware(translator.device) | {"workers": translator.workers}
-
-
-class Translations:
-    """The translations of a file, on disk chunk by chunk as they come to be.
-
-    Args:
-        translator: the model.
-        source: the cleaned file.
-        decoding: how to search.
-        pictures: of the file's lines.
-        chunks: where they are.
-        numbers: of the chunks to translate.
-    """
-
-    def __init__(
-        self,
-        translator: Translator,
-        source: Path,
-        decoding: Decoding,
-        pictures: Pictures,
-        chunks: Chunks,
-        numbers: range,
-    ) -> None:
-        self.translator, self.source, self.decoding, self.pictures = translator, source, decoding, pictures
-        self.chunks, self.numbers = chunks, numbers
-        self._told: int | None = None
-
-    def translate(self, progress: Callable[[int], Any]) -> float:
-        """Translate what is not there yet; returns the seconds that all of it took, in every attempt."""
-        with signal_handlers(self._note):
-            return sum(self._translate(*block, progress) for block in self._blocks())
-
-    def pairs(self) -> Iterator[tuple[str, list[Translation]]]:
-        """Each line with its translations, one chunk in memory at a time; for after `translate`."""
-        for _, place, lines in self._blocks():
-            found = read_json(place)["found"]
-            yield from ((line, [Translation(*t) for t in ts]) for line, ts in zip(lines, found, strict=True))
-
-    def write(self, out: Path, finish: Callable[[str], str]) -> None:
-        """Write the best of each line, and all n best beside them where there are several."""
-        if self.decoding.nbest > 1:
-            best = ((n, t) for n, (_, ts) in enumerate(self.pairs(), 1) for t in ts)
-            write_lines(out.with_name("nbest.tsv"), (f"{n}\t{t.score:.6f}\t{t.text}" for n, t in best))
-        else:
-            out.with_name("nbest.tsv").unlink(missing_ok=True)  # of other settings
-        write_lines(out, (finish(translations[0].text) for _, translations in self.pairs()))
-
-    def _blocks(self) -> Iterator[tuple[int, Path, list[str]]]:
-        """The place of each chunk's first line, the file of its translations, and its lines."""
-        size = self.chunks.size
-        lines = read_lines(self.source, self.numbers.start * size)
-        for number in self.numbers:
-            yield number * size, self.chunks.place(number).with_suffix(".json"), list(islice(lines, size))
-
-    def _translate(self, first: int, place: Path, lines: list[str], progress: Callable[[int], Any]) -> float:
-        if place.is_file():
-            progress(len(lines))
-            return float(read_json(place)["seconds"])
-        started = time.perf_counter()
-
-        def done(sentences: int) -> None:
-            progress(sentences)
-            if self._told is not None:
-                raise Interrupted(self._told, f"in the translation of {self.source}")
-
-        found = self.translator.translate_clean(
-            lines, self.decoding, done, lambda indices: self.pictures(indices + first)
-        )
-        seconds = time.perf_counter() - started
-        write_text(place, json.dumps({"seconds": seconds, "found": [[astuple(t) for t in ts] for ts in found]}))
-        return seconds
-
-    def _note(self, number: int, _: FrameType | None) -> None:
-        self._told = number
-
-
-def _alignments(
-    translator: Translator, pairs: Iterable[tuple[str, list[Translation]]], sentences: int, pictures: Pictures
-) -> list[dict[str, Any]]:
-    """Of some sentences: line number from 1, pieces of source and translation, and a row of weights a piece written."""
-    aligned = []
-    wanted = {i * sentences // ALIGNED for i in range(ALIGNED)} if sentences > ALIGNED else range(sentences)
-    for i, (line, translations) in enumerate(pairs):
-        if i not in wanted:
-            continue
-        looked = translator.attentions(line, translations[0], pictures(np.array([i])))
-        if "source" in looked.weights:
-            weights = looked.weights["source"][-1].mean(0).tolist()
-            rounded = [[round(weight, 4) for weight in row] for row in weights]
-            found = {"line": i + 1, "source": looked.source, "target": looked.target[1:], "weights": rounded}
-            aligned.append(found | _on_picture(looked))
-    return aligned
-
-
-def _on_picture(looked: Attentions) -> dict[str, Any]:
-    """Where each layer and head looked on the regions of a picture, summed over the pieces written (L, H, R)."""
-    if "image" not in looked.weights:
-        return {}
-    summed = looked.weights["image"].sum(2).tolist()
-    return {"image": [[[round(weight, 4) for weight in head] for head in layer] for layer in summed]}

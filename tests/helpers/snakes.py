@@ -4,10 +4,23 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import yaml
 
 ROOT = Path(__file__).parent.parent.parent
+SYSTEM = {"corpus": "scenes", "languages": "en-de", "training": {"updates": 2}}
+TABLE: dict[str, Any] = {
+    "caption": "Two systems that share their data",
+    "tests": ["test"],
+    "systems": {"small": SYSTEM, "large": {**SYSTEM, "model": {"layers": 8}}},
+    "rows": [
+        {"label": "small", "system": "small", "at": "best"},
+        {"label": "small, averaged", "system": "small", "at": "average best 2"},
+        {"label": "large", "system": "large", "at": "epoch 1"},
+        {"label": "somebody's", "published": {"bleu": 30.0}},
+    ],
+}
 
 
 class Project:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from test_clean import write_raw
+from raw import write_raw
 
 from nmt.config.data import Cleaning, Subwords
 from nmt.config.decoding import Decoding
@@ -15,8 +15,8 @@ from nmt.text import clean as cleaning
 from nmt.text.clean import clean
 from nmt.text.repeats import mark_repeats
 from nmt.text.subwords import Vocabulary, _sampled, learn
-from nmt.translation import translator as translate
-from nmt.translation.translator import decode_file
+from nmt.translation import decode_file as translate
+from nmt.translation.decode_file import decode_file
 
 PAIRS = [(f"The {n % 31} dogs bark.", "Ein Hund." if n % 7 else "") for n in range(100)]
 RECIPES = [Cleaning(tokenize="none"), Cleaning(tokenize="none", deduplicate=True)]

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from raw import Lines, write_raw
 
 from nmt.config.data import Cleaning
 from nmt.system.errors import DataError
@@ -23,24 +24,10 @@ from nmt.text.tokenize import detokenize, tokenize
 RECIPE = Cleaning()
 NOTHING = Cleaning(unicode="none", lowercase=False, punctuation=False, tokenize="none")
 
-Lines = list[tuple[str, str]]
-
 
 def with_only(**steps: object) -> Cleaning:
     """A recipe of these steps alone."""
     return Cleaning.model_validate(NOTHING.model_dump() | steps)
-
-
-def write_raw(folder: Path, **splits: Lines) -> Path:
-    """A raw folder as the download stage writes it, in English and German."""
-    folder.mkdir()
-    for split, pairs in splits.items():
-        for side, language in enumerate(("en", "de")):
-            text = "".join(pair[side] + "\n" for pair in pairs)
-            (folder / f"{split}.{language}").write_text(text, encoding="utf-8", newline="\n")
-    corpus = {"corpus": "own", "languages": "en-de", "splits": {split: {} for split in splits}}
-    (folder / "corpus.json").write_text(json.dumps(corpus))
-    return folder
 
 
 def read(path: Path) -> list[str]:

@@ -34,8 +34,9 @@ from nmt.training.train import train
 from nmt.training.trainer import Trainer
 from nmt.training.updates import Update, Updates
 from nmt.training.validation import bleu
+from nmt.translation.decode_file import decode_file
 from nmt.translation.export import export
-from nmt.translation.translator import Translator, decode_file
+from nmt.translation.translator import Translator
 
 SMALL = {"layers": 1, "width": 32, "ffn": 64, "heads": 2, "dropout": 0.1}
 SHORT = {
@@ -452,12 +453,12 @@ def test_decoding_a_file_keeps_order_and_empty_lines(copy_corpus: Path, undistur
 DECODE = """
 import sys, time
 from pathlib import Path
-import nmt.translation.translator as translate
+from nmt.translation import decode_file as translate, translator
 from nmt.config.decoding import Decoding
 from nmt.system.interrupt import Interrupted
 translate.CHUNK = 20
-slow = translate.search
-translate.search = lambda *given: (time.sleep(0.05), slow(*given))[1]
+slow = translator.search
+translator.search = lambda *given: (time.sleep(0.05), slow(*given))[1]
 decoding = Decoding(beam=2, nbest=2, batch="60 tokens")
 try:
     translate.decode_file(Path(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3]), decoding, "cpu", 1)
@@ -530,7 +531,7 @@ def test_a_model_that_is_cut_short_is_named(copy_corpus: Path, undisturbed: Path
 
 
 def test_training_and_decoding_import_nothing_heavy() -> None:
-    modules = "nmt.training.train, nmt.translation.translator, nmt.training.average, nmt.cli.main"
+    modules = "nmt.training.train, nmt.translation.decode_file, nmt.training.average, nmt.cli.main"
     code = f"import sys, {modules}; print(' '.join(sorted(sys.modules)))"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     banned = {

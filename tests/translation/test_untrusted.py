@@ -12,8 +12,7 @@ import pytest
 import torch
 import yaml
 from commands import run
-from snakes import Project
-from test_workflow import TABLE
+from snakes import TABLE, Project
 
 from nmt.config.table import Table
 from nmt.config.workflow import Workflow

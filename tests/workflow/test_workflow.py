@@ -14,23 +14,11 @@ import pytest
 import yaml
 from click.testing import CliRunner
 from jsonschema import Draft202012Validator
-from snakes import ROOT, Project, jobs
+from snakes import ROOT, SYSTEM, TABLE, Project, jobs
 
 from nmt.cli.main import main
 from nmt.config.table import load_table
 
-SYSTEM = {"corpus": "scenes", "languages": "en-de", "training": {"updates": 2}}
-TABLE: dict[str, Any] = {
-    "caption": "Two systems that share their data",
-    "tests": ["test"],
-    "systems": {"small": SYSTEM, "large": {**SYSTEM, "model": {"layers": 8}}},
-    "rows": [
-        {"label": "small", "system": "small", "at": "best"},
-        {"label": "small, averaged", "system": "small", "at": "average best 2"},
-        {"label": "large", "system": "large", "at": "epoch 1"},
-        {"label": "somebody's", "published": {"bleu": 30.0}},
-    ],
-}
 AFTER_TRAINING = {"average": 1, "decode": 1, "score": 1, "report": 1, "track": 1, "all": 1}
 
 
