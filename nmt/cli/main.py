@@ -275,7 +275,7 @@ def track_prepare(settings: str, tables: tuple[Path, ...], out: Path, later: boo
     """Create the store and an experiment a table, once, before jobs run at the same time."""
     from nmt.config.table import load_table
     from nmt.config.workflow import Workflow
-    from nmt.tracking.publish import prepare
+    from nmt.tracking.prepare import prepare
 
     if out.name != "tracking.json":
         raise ConfigError(f"--out: expected tracking.json in some folder, got {out}")
@@ -297,7 +297,7 @@ def track_prepare(settings: str, tables: tuple[Path, ...], out: Path, later: boo
 @click.option("--pid", type=int, required=True, help="The training's process.")
 def track_follow(run: Path, tracking: Path, name: str, seed: int, pid: int) -> None:
     """Feed MLflow from a training's log while it runs."""
-    from nmt.tracking.publish import follow
+    from nmt.tracking.follow import follow
 
     table, _, system = name.partition("/")
     follow(run, tracking, table, system, seed, pid)

@@ -23,7 +23,7 @@ from nmt.scoring.significance import compare
 from nmt.system.errors import DataError
 from nmt.system.files import read_json, read_lines, write_json, write_text
 from nmt.text.stats import subwords
-from nmt.tracking.publish import flatten
+from nmt.tracking.feed import flatten
 from nmt.training.experiment import Experiment
 from nmt.translation import augment
 

@@ -15,8 +15,11 @@ import pytest
 from nmt.plan.layout import Layout
 from nmt.system.errors import DataError
 from nmt.system.files import read_json, write_json
-from nmt.tracking import publish as tracking
-from nmt.tracking.publish import flatten, follow, prepare, publish, publish_ensemble
+from nmt.tracking import follow as following
+from nmt.tracking.feed import flatten
+from nmt.tracking.follow import follow
+from nmt.tracking.prepare import prepare
+from nmt.tracking.publish import publish, publish_ensemble
 
 os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
 DEAD = "http://127.0.0.1:9"
@@ -26,7 +29,7 @@ POINTS = 8 * 5 + 4 * 4  # of a log of 400 updates: training and validation recor
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    monkeypatch.setattr(tracking, "POLL", 0.02)
+    monkeypatch.setattr(following, "POLL", 0.02)
 
 
 @pytest.fixture(scope="session")
@@ -351,7 +354,7 @@ def test_missing_results_are_errors(case: Case) -> None:
 
 
 def test_mlflow_is_imported_late() -> None:
-    code = "import nmt.tracking.publish, sys; "
+    code = "import nmt.tracking.prepare, nmt.tracking.follow, nmt.tracking.publish, sys; "
     code += "print([name for name in ('mlflow', 'torch', 'sacrebleu') if name in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"
 

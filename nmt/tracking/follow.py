@@ -1,0 +1,70 @@
+"""Feed MLflow from a training's log while the training runs."""
+
+import os
+import time
+from pathlib import Path
+
+from nmt.system.files import read_json
+from nmt.tracking.feed import Feed, identity_of, read_records
+from nmt.tracking.store import first_line, warn
+
+POLL = 2.0  # seconds between looks at a log
+PATIENCE = 60.0  # longest wait, in seconds, between two attempts at a store that fails
+
+
+def follow(run_dir: Path, tracking: Path, table: str, system: str, seed: int, pid: int) -> None:
+    """Feed MLflow from a training's log while its process lives; MLflow's errors become one warning.
+
+    Args:
+        run_dir: the training's folder; its log is ``state/log.jsonl``.
+        tracking: what `prepare` wrote.
+        table: the run's table.
+        system: the run's system.
+        seed: the run's seed.
+        pid: the training's process.
+    """
+    if tracking.is_file() and not read_json(tracking).get("live", True):
+        return
+    feed, delay, warned = None, POLL, False
+    while True:
+        ended = not _is_alive(pid)  # asked before the log is read, so that its last lines are not missed
+        try:
+            if feed is None and _has_claimed(run_dir, pid):
+                feed = Feed.open(tracking, identity_of(run_dir / "state" / "identity.json", table, system, seed))
+                feed.client.update_run(feed.run, status="RUNNING")
+            if feed is not None:
+                feed.send(read_records(run_dir / "state" / "log.jsonl"))
+                delay = POLL
+                if ended and not (run_dir / "training.json").is_file():
+                    feed.client.set_terminated(feed.run, "KILLED")
+        except Exception as error:
+            if not warned:
+                warn(f"{first_line(error)}; training goes on, and `nmt track publish` sends everything at its end")
+            warned, delay = True, min(2 * delay, PATIENCE)
+        if ended:
+            return
+        _wait(delay, pid)
+
+
+def _has_claimed(run_dir: Path, pid: int) -> bool:
+    """Whether this process has claimed the folder; before that, the log there may be of an earlier training."""
+    records = read_records(run_dir / "state" / "log.jsonl")
+    return pid in [record.get("process") for record in records if record["event"] == "start"]
+
+
+def _is_alive(pid: int) -> bool:
+    """Whether a process runs; a zombie does not."""
+    try:
+        os.kill(pid, 0)
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except ProcessLookupError:
+        return False
+    except OSError:  # another user's process, or a system without /proc
+        return True
+
+
+def _wait(seconds: float, pid: int) -> None:
+    """Sleep, at most until the process ends."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until and _is_alive(pid):
+        time.sleep(min(POLL, 0.5))
