@@ -126,8 +126,7 @@ def write_over(
         DataError: the picture cannot be read.
     """
     from nmt.data.extract import of_picture
-    from nmt.report.heatmaps import readable
-    from nmt.report.pictures import Panel, draw
+    from nmt.report.heatmaps import Overlay, draw_over, readable
 
     config = translator.model.config
     if not isinstance(config, MultimodalConfig) or config.fusion == "gated":
@@ -143,8 +142,8 @@ def write_over(
     else:
         maps, across = chosen.weights.sum(2).flatten(0, 1), len(heads)  # (layers * heads, R)
         titles = [f"layer {n}, head {h}" for n in layers for h in heads]
-    panels = [Panel(title, weights) for title, weights in zip(titles, maps.numpy(), strict=True)]
-    draw(square, panels, f"{line} → {translation.text}", out, across=min(len(panels), across))
+    panels = [Overlay(title, weights) for title, weights in zip(titles, maps.numpy(), strict=True)]
+    draw_over(square, panels, f"{line} → {translation.text}", out, across=min(len(panels), across))
     making = {
         "source": line, "translation": translation.text, "picture": str(picture), "layers": layers, "heads": heads,
         "titles": titles, "weights": [[round(weight, 6) for weight in row] for row in maps.tolist()],

@@ -1,10 +1,12 @@
-"""A table's data as headed grids of text, which Markdown and HTML only dress."""
+"""A table's data as headed grids of text. Markdown and HTML only format them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-Json = dict[str, Any]
+from nmt.report.cells import NONE, duration, hardware, number, p_value, published, signed, statistic, training_time
+from nmt.system.files import Json
+
 NAMES = {
     "bleu": "BLEU", "bleu1": "BLEU-1", "bleu2": "BLEU-2", "bleu3": "BLEU-3", "ter": "TER", "chrf": "chrF",
     "meteor": "METEOR", "meteor_nltk": "METEOR (NLTK)", "exact": "exact match", "words": "ambiguous words right (%)",
@@ -12,7 +14,6 @@ NAMES = {
 }  # fmt: skip
 NLL = ("nll_train", "nll_valid")
 SHOWN = ("bleu", "ter", "chrf", "meteor")  # by tables that do not say
-NONE = "–"
 
 
 @dataclass
@@ -48,20 +49,20 @@ def grids(data: Json) -> list[Grid]:
     return made
 
 
-def halves(found: Sequence[Grid]) -> tuple[list[Grid], list[Grid]]:
-    """Those of the results, and those of how they were made."""
-    return [grid for grid in found if grid.name in OF_RESULTS], [grid for grid in found if grid.name not in OF_RESULTS]
+def halves(every: Sequence[Grid]) -> tuple[list[Grid], list[Grid]]:
+    """The grids of the results, and the grids that say how the results were made."""
+    return [grid for grid in every if grid.name in OF_RESULTS], [grid for grid in every if grid.name not in OF_RESULTS]
 
 
 def _scores(data: Json) -> Grid:
-    """Published beside ours."""
+    """Published figures beside ours."""
     rows = data["rows"]
     columns = _columns(data)
     said = telling(rows)
     header = ["system", *map(_heading, said), *(column.heading for column in columns), "BLEU, detokenised"]
     body = [_score_cells(row, columns, said) for row in rows]
-    notes = [*_about(data), *_row_notes(rows)]
-    return Grid("scores", "Scores", header, body, notes, [row["quoted"] for row in rows])
+    notes = [f"{row['label']}: {' '.join(row['note'].split())}." for row in rows if row["note"]]
+    return Grid("scores", "Scores", header, body, [*_about(data), *notes], [row["quoted"] for row in rows])
 
 
 @dataclass
@@ -76,7 +77,7 @@ class _Column:
         if self.kind == "published":
             return published(row["published"].get(self.metric))
         if self.kind == "difference":
-            return _signed(row.get("difference", {}).get(self.metric), _digits(self.metric))
+            return signed(row.get("difference", {}).get(self.metric), _digits(self.metric))
         return statistic(_ours(row).get(self.metric), _digits(self.metric))
 
 
@@ -101,10 +102,10 @@ def _ours(row: Json) -> Json:
 
 
 def _reduced(metric: str, rows: Sequence[Json]) -> str:
-    """What our METEOR is called besides where one lacked a paraphrase table: the modules that it had."""
-    found = [row["meteor"] for row in rows if row.get("meteor")]
-    modules = sorted({one["modules"] for one in found})
-    return f" ({' or '.join(modules)})" if metric == "meteor" and any(one["reduced"] for one in found) else ""
+    """The modules of our METEOR, in brackets, if a paraphrase table was missing."""
+    meteors = [row["meteor"] for row in rows if row.get("meteor")]
+    modules = sorted({meteor["modules"] for meteor in meteors})
+    return f" ({' or '.join(modules)})" if metric == "meteor" and any(m["reduced"] for m in meteors) else ""
 
 
 def _digits(metric: str) -> int:
@@ -112,7 +113,7 @@ def _digits(metric: str) -> int:
 
 
 def telling(rows: Sequence[Json]) -> list[str]:
-    """What tells rows apart besides their label: keys whose values differ."""
+    """Keys, besides the label, in which rows differ."""
     return [key for key in ("test", "languages") if len(_values(rows, key)) > 1]
 
 
@@ -126,7 +127,7 @@ def _values(rows: Sequence[Json], key: str) -> list[Any]:
 
 
 def _comparisons(data: Json) -> Grid:
-    """Which differences between rows are more than chance."""
+    """Differences between rows, with their p-values."""
     rows = [row for row in data["rows"] if row.get("against")]
     said = telling(data["rows"])
     several = any(len(_compared(row)) > 1 for row in rows)
@@ -136,9 +137,8 @@ def _comparisons(data: Json) -> Grid:
             row["label"],
             *(row[key] or NONE for key in said),
             row["against"]["label"],
-            _signed(row["against"]["difference"], 2),
-            _p(row["against"]["p_value"]),
-            *([", ".join(map(_pair, _compared(row)))] if several else []),
+            signed(row["against"]["difference"], 2),
+            p_value(row["against"]["p_value"]),
         ]
         for row in rows
     ]
@@ -148,6 +148,8 @@ def _comparisons(data: Json) -> Grid:
     ]
     if several:
         header.append("Δ (p) of each pair")
+        for cells, row in zip(body, rows, strict=True):
+            cells.append(", ".join(f"{signed(p['difference'])} ({p_value(p['p_value'])})" for p in _compared(row)))
         notes.append(
             "Pairs: models of the same seed, or each with each where the seeds are others, as of an ensemble. Δ is "
             "their mean; p is the largest of theirs, or 1 where they disagree about which of the two is better."
@@ -160,10 +162,6 @@ def _compared(row: Json) -> list[Json]:
     return list(row["against"].get("pairs", [row["against"]]))
 
 
-def _pair(found: Json) -> str:
-    return f"{_signed(found['difference'])} ({_p(found['p_value'])})"
-
-
 def _score_cells(row: Json, columns: Sequence[_Column], said: Sequence[str]) -> list[str]:
     cells = [row["label"] + (" (quoted)" if row["quoted"] else " (synthetic)" if row.get("synthetic") else "")]
     cells += [row[key] or NONE for key in said]
@@ -172,7 +170,7 @@ def _score_cells(row: Json, columns: Sequence[_Column], said: Sequence[str]) -> 
 
 
 def _about(data: Json) -> list[str]:
-    """What the scores mean, in sentences."""
+    """Sentences that explain the scores."""
     trained = [row for row in data["rows"] if not row["quoted"]]
     counts = {1 if row.get("ensemble") else len(row["seeds"]) for row in trained}
     said = []
@@ -218,7 +216,7 @@ def _listing(data: Json) -> str:
 
 
 def _about_metrics(data: Json) -> list[str]:
-    """What the metrics that a table asks for mean, a sentence each."""
+    """One sentence for each metric that needs an explanation."""
     shown, said = {column.metric for column in _columns(data) if column.kind == "ours"}, []
     if shown & {"bleu1", "bleu2", "bleu3"}:
         said.append("BLEU-n: of n-grams of at most n words; BLEU alone is BLEU-4.")
@@ -239,15 +237,11 @@ def _about_metrics(data: Json) -> list[str]:
 
 def _cleaned_apart(rows: Sequence[Json]) -> bool:
     """Whether rows share raw references but not the cleaned ones."""
-    found: dict[str, set[str]] = {}
+    by_raw: dict[str, set[str]] = {}
     for row in rows:
         if hashes := row.get("references_sha256"):
-            found.setdefault(hashes["detokenised"], set()).add(hashes["tokenised"])
-    return any(len(cleaned) > 1 for cleaned in found.values())
-
-
-def _row_notes(rows: Sequence[Json]) -> list[str]:
-    return [f"{row['label']}: {' '.join(row['note'].split())}." for row in rows if row["note"]]
+            by_raw.setdefault(hashes["detokenised"], set()).add(hashes["tokenised"])
+    return any(len(cleaned) > 1 for cleaned in by_raw.values())
 
 
 def _making(data: Json) -> Grid:
@@ -321,7 +315,7 @@ def _data(data: Json) -> Grid:
 
 
 def _subwords(data: Json) -> Grid:
-    """Subwords a sentence, and a word, of each split."""
+    """Subwords per sentence and per word of each split."""
     header = ["corpus", "languages", "subwords", "used by", "split"]
     header += [f"{side} subwords {unit}" for unit in ("a sentence", "a word") for side in ("source", "target")]
     rows = []
@@ -335,7 +329,7 @@ def _subwords(data: Json) -> Grid:
 
 
 def _parameters(data: Json) -> Grid:
-    """The resolved configuration of each system; a key that some system lacks is left blank there."""
+    """The resolved configuration of each system; a dash where a system lacks a key."""
     configs = [found["config"] for found in data["systems"].values()]
     keys = dict.fromkeys(key for config in configs for key in config)
     rows = [[key, *(config.get(key, NONE) for config in configs)] for key in keys]
@@ -344,65 +338,8 @@ def _parameters(data: Json) -> Grid:
 
 def sample_sets(sentences: Sequence[Json]) -> dict[str, list[Json]]:
     """Samples by their test set, named with its languages."""
-    found: dict[str, list[Json]] = {}
+    sets: dict[str, list[Json]] = {}
     for sentence in sentences:
         title = ", ".join(sentence[key] for key in ("test", "languages") if sentence.get(key))
-        found.setdefault(title, []).append(sentence)
-    return found
-
-
-def number(value: float | None, digits: int) -> str:
-    """``1,234.5``, or a dash for none."""
-    return NONE if value is None else f"{value:,.{digits}f}"
-
-
-def published(figure: float | None) -> str:
-    """A published figure with as many digits as it has, one to three."""
-    return number(figure, next(d for d in (1, 2, 3) if figure == round(figure or 0, d) or d == 3))
-
-
-def duration(seconds: float | None) -> str:
-    """Seconds for people: ``9.5 s``, ``7 min 12 s``, ``1 h 05 min``."""
-    if seconds is None:
-        return NONE
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    whole = round(seconds)
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02} s"
-    return f"{whole // 3600} h {whole % 3600 // 60:02} min"
-
-
-def training_time(row: Json) -> str:
-    """Time of a row's training, and of the models that wrote part of its text; older tables do not tell of those."""
-    text = row.get("text_seconds")
-    return duration(row["training_seconds"]) + (f", after {duration(text)} for its text" if text else "")
-
-
-def hardware(found: Json | None) -> str:
-    """The machine in a few words."""
-    if not found:
-        return NONE
-    cores = found.get("threads") or found.get("cores")
-    processor = f"{found.get('processor', 'CPU')}" + (f", {cores} thread{'s' * (cores != 1)}" if cores else "")
-    several = f"{found['processes']} × " if found.get("processes", 1) > 1 else ""
-    return several + str(found.get("gpu") or processor)
-
-
-def statistic(found: Json | None, digits: int = 2) -> str:
-    """A score with its deviation over seeds, or the interval of one seed."""
-    if not found:
-        return NONE
-    if found["deviation"] is not None:
-        return f"{found['mean']:.{digits}f} ± {found['deviation']:.{digits}f}"
-    if found["low"] is None:
-        return f"{found['mean']:.{digits}f}"
-    return f"{found['mean']:.2f} [{found['low']:.1f}, {found['high']:.1f}]"
-
-
-def _signed(value: float | None, digits: int = 2) -> str:
-    return NONE if value is None else f"{value:+.{digits}f}".replace("-", "−")
-
-
-def _p(value: float) -> str:
-    return "< 0.001" if value < 0.001 else f"{value:.3f}"
+        sets.setdefault(title, []).append(sentence)
+    return sets

@@ -1,4 +1,4 @@
-"""Attention weights as heat maps: rows are what looks, columns are what is looked at."""
+"""Attention as heat maps: between words (rows look at columns), and laid over a picture."""
 
 import html
 import math
@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib import pyplot
@@ -23,6 +24,7 @@ from nmt.text.subwords import START
 CELL, LINE = 0.2, 0.2  # inches: of a cell, of a line of title
 GAP, MARGIN, PAD = 0.15, 0.12, 0.07  # inches: between panels, around all, between labels and cells
 LABEL, TITLE = 9, 11  # sizes of the letters, in points
+PICTURE = 1.6  # inches: of a panel with a picture
 BAR = (0.14, 2.0, 0.7)  # inches: width and most height of the colour bar, room for it
 CONTINUES = "·"  # before a piece that goes on with a word
 SPECIAL = {"<s>": "⟨s⟩", "</s>": "⟨/s⟩", "<unk>": "⟨unk⟩", "<pad>": "⟨pad⟩", START: "␣"}
@@ -91,7 +93,7 @@ def readable(pieces: Sequence[str]) -> list[str]:
 
 
 def _ruler(canvas: Figure) -> Callable[[Sequence[str]], float]:
-    """A function that measures the longest of several labels, in inches."""
+    """Return a function that measures the longest of several labels, in inches."""
 
     def longest(labels: Sequence[str]) -> float:
         texts = [canvas.text(0, 0, label, fontsize=LABEL, parse_math=False) for label in labels]
@@ -163,3 +165,46 @@ def _heat_map(axes: Axes, panel: Panel, place: Place) -> AxesImage:
 def _bar(axes: Axes, image: AxesImage) -> None:
     axes.tick_params(labelsize=LABEL)
     axes.figure.colorbar(image, cax=axes, ticks=[0, 0.5, 1]).set_label("weight", fontsize=LABEL)
+
+
+@dataclass(frozen=True)
+class Overlay:
+    """A map that is laid over a picture."""
+
+    title: str
+    weights: NDArray[np.floating]  # (regions,), a square grid row by row
+
+
+def draw_over(picture: Any, panels: Sequence[Overlay], title: str, out: Path, across: int) -> None:
+    """Draw a picture, and again under each map, as ``{out}.png`` and ``{out}.svg``.
+
+    A map's colours go from its smallest to its largest weight, which its title gives. So they show where the model
+    looks, not how much.
+
+    Args:
+        picture: a Pillow image, square as the network saw it.
+        panels: row by row, after the picture alone.
+        title: of the whole.
+        out: path without an ending.
+        across: panels a row, the picture not counted.
+    """
+    rows, letters = math.ceil(len(panels) / across), "".join([title, *(panel.title for panel in panels)])
+    with pyplot.rc_context({**STYLE, "font.family": fonts.families(letters)}), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")
+        canvas = pyplot.figure(figsize=(PICTURE * (across + 1), (PICTURE + 0.25) * rows + 0.4), layout="constrained")
+        canvas.suptitle(title, fontsize=11, parse_math=False)
+        grid = canvas.add_gridspec(rows, across + 1)
+        _show(canvas.add_subplot(grid[0, 0]), picture, "the picture")
+        for number, panel in enumerate(panels):
+            axes = canvas.add_subplot(grid[number // across, 1 + number % across])
+            _show(axes, picture, f"{panel.title} ≤ {panel.weights.max():.2f}")
+            side = math.isqrt(panel.weights.size)
+            whole = (-0.5, picture.width - 0.5, picture.height - 0.5, -0.5)
+            axes.imshow(panel.weights.reshape(side, side), "inferno", extent=whole, alpha=0.6, interpolation="bilinear")
+        save(canvas, out)
+
+
+def _show(axes: Any, picture: Any, title: str) -> None:
+    axes.imshow(np.asarray(picture))
+    axes.set_axis_off()
+    axes.set_title(title, fontsize=9, pad=3, parse_math=False)

@@ -9,9 +9,8 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from nmt.report.grids import Grid, grids, halves, sample_sets, telling
-
-Json = dict[str, Any]
+from nmt.report.grids import grids, halves, sample_sets, telling
+from nmt.system.files import Json
 
 
 def render(data: Json, figures: Path) -> str:
@@ -28,9 +27,11 @@ def render(data: Json, figures: Path) -> str:
 def parts(data: Json) -> Json:
     """What the pages show of a table, by the names that their templates use."""
     (scores, *compared), rest = halves(grids(data))
+    parameters = [row for grid in rest if grid.name == "parameters" for row in grid.rows]
+    differing = {key for key, *values in parameters if len(set(values)) > 1}
     return {
         "data": data, "scores": scores, "compared": compared, "rest": rest, "marks": marks(data["rows"]),
-        "differing": _differing(rest), "sets": sample_sets(data["samples"]),
+        "differing": differing, "sets": sample_sets(data["samples"]),
     }  # fmt: skip
 
 
@@ -78,18 +79,17 @@ def marks(rows: Sequence[Json]) -> Marks | None:
         return None
     step = next(s for s in (0.5, 1, 2, 5, 10, 20) if (max(values) - min(values)) / s <= 8 or s == 20)
     first, last = math.floor(min(values) / step), math.ceil(max(values) / step)
-
     last = max(last, first + 1)
 
     def place(value: float | None) -> float | None:
         return None if value is None else round(100 * (value / step - first) / (last - first), 2)
 
-    found, said = [], telling(rows)
+    marked, differing = [], telling(rows)
     for row, span in zip(rows, spans, strict=True):
         published, ours, low, high = map(place, span)
-        name = ", ".join([row["label"], *(row[key] for key in said if not row["quoted"])])
-        found.append(Mark(name, row["quoted"], published, ours, low, high, _text(span)))
-    return Marks(found, [(f"{tick * step:g}", place(tick * step) or 0.0) for tick in range(first, last + 1)])
+        name = ", ".join([row["label"], *(row[key] for key in differing if not row["quoted"])])
+        marked.append(Mark(name, row["quoted"], published, ours, low, high, _text(span)))
+    return Marks(marked, [(f"{tick * step:g}", place(tick * step) or 0.0) for tick in range(first, last + 1)])
 
 
 def _span(row: Json) -> tuple[float | None, float | None, float | None, float | None]:
@@ -109,8 +109,3 @@ def _text(span: Sequence[float | None]) -> str:
     if ours is not None and low is not None and high is not None:
         said.append(f"ours {ours:.2f} ({low:.1f} to {high:.1f})")
     return ", ".join(said)
-
-
-def _differing(found: Sequence[Grid]) -> set[str]:
-    """The hyper-parameters in which the systems differ."""
-    return {row[0] for grid in found if grid.name == "parameters" for row in grid.rows if len(set(row[1:])) > 1}

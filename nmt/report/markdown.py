@@ -1,11 +1,9 @@
 """A rebuilt table as Markdown."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from nmt.report.grids import Grid, halves, sample_sets
-
-Json = dict[str, Any]
+from nmt.system.files import Json
 
 
 def render(data: Json, grids: Sequence[Grid]) -> str:

@@ -4,18 +4,17 @@ import os
 from itertools import groupby
 from pathlib import Path
 from textwrap import shorten
-from typing import Any
 
 from matplotlib import pyplot
 from matplotlib.axes import Axes
 
-from nmt.report.grids import Grid, hardware, published, statistic, training_time
+from nmt.report.cells import hardware, published, statistic, training_time
+from nmt.report.grids import Grid
 from nmt.report.markdown import table
 from nmt.report.plots import COLOURS, STYLE, save
 from nmt.system.errors import DataError
-from nmt.system.files import read_json, read_lines, write_text
+from nmt.system.files import Json, read_json, read_lines, write_text
 
-Json = dict[str, Any]
 Groups = dict[str, list[Json]]
 
 BEGIN, END = "<!-- overview: written by `nmt overview` -->", "<!-- end of the overview -->"

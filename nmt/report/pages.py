@@ -3,13 +3,10 @@
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from nmt.report.html import fill, inline, parts
 from nmt.system.errors import DataError
-from nmt.system.files import read_json, write_text
-
-Json = dict[str, Any]
+from nmt.system.files import Json, read_json, write_text
 
 UI = "http://127.0.0.1:5000"
 """Where `make ui` shows a store that is a file."""
@@ -100,25 +97,23 @@ def _rows(name: str, data: Json | None, links: _Links) -> list[Json]:
     return [
         {
             "label": row["label"], "test": row["test"], "at": row["at"],
-            "runs": [links.run(name, row["system"], seed) for seed in _runs_of(row)],
+            "runs": [
+                links.run(name, row["system"], seed)
+                for seed in (["-".join(map(str, row["seeds"]))] if row.get("ensemble") else row["seeds"])
+            ],
             "scores": [links.file(Path(os.path.normpath(tables / path))) for path in row["provenance"]],
         }
         for row in (data["rows"] if data else []) if not row["quoted"]
     ]  # fmt: skip
 
 
-def _runs_of(row: Json) -> list[int | str]:
-    """What translated a row: a training a seed, or an ensemble of them all."""
-    return ["-".join(map(str, row["seeds"]))] if row.get("ensemble") else row["seeds"]
-
-
 def _images(folder: Path) -> dict[str, list[Path]]:
     """The files of each figure below a folder, SVG first."""
-    found: dict[str, list[Path]] = {}
+    images: dict[str, list[Path]] = {}
     for file in sorted(folder.rglob("*"), key=lambda file: (file.suffix != ".svg", file)):
         if file.suffix in (".svg", ".png"):
-            found.setdefault(str(file.relative_to(folder).with_suffix("")), []).append(file)
-    return found
+            images.setdefault(str(file.relative_to(folder).with_suffix("")), []).append(file)
+    return images
 
 
 def _figures(name: str, data: Json | None, links: _Links) -> list[Json]:

@@ -1,9 +1,6 @@
 """The data behind a rebuilt table: published figures beside ours, and how each of ours was made."""
 
-import csv
-import io
 import itertools
-import json
 import math
 import os
 import statistics
@@ -15,20 +12,18 @@ from nmt.config.system import System
 from nmt.config.table import ALWAYS, Row, Table
 from nmt.corpora.catalogue import TRAIN_SAMPLE, TRAINING, holding
 from nmt.plan.layout import Layout
-from nmt.report.grids import grids
-from nmt.report.markdown import render as markdown
 from nmt.report.plots import TITLES
+from nmt.report.records import read_log, train_nll
 from nmt.scoring.samples import samples
 from nmt.scoring.significance import compare
 from nmt.system.errors import DataError
-from nmt.system.files import read_json, read_lines, write_json, write_text
+from nmt.system.files import Json, read_json
 from nmt.text.stats import subwords
 from nmt.tracking.feed import flatten
 from nmt.training.experiment import Experiment
 from nmt.translation import augment
 
 PROTOCOLS = ("tokenised", "detokenised")
-Json = dict[str, Any]
 Comparable = tuple[str, str, str]
 
 
@@ -64,13 +59,6 @@ def build(name: str, table: Table, layout: Layout, seeds: Sequence[int]) -> Json
     }  # fmt: skip
 
 
-def write(data: Json, out: Path) -> None:
-    """Write what `build` gave as ``{out}.json``, ``.csv`` and ``.md`` (the page is `nmt.report.html`'s)."""
-    write_json(out.with_name(f"{out.name}.json"), data)
-    write_text(out.with_name(f"{out.name}.csv"), as_csv(data["rows"]))
-    write_text(out.with_name(f"{out.name}.md"), markdown(data, grids(data)))
-
-
 class _Gather:
     """Reads the results of one table."""
 
@@ -92,48 +80,48 @@ class _Gather:
         return holding(self.table.systems[row.system], self.table.test_of(row))
 
     def folders(self, row: Row) -> dict[int | str, Path]:
-        """Where the translations and scores of a row are, by the models' seeds."""
+        """The folders of a row's translations and scores, by the models' seeds."""
         test, models = self.table.test_of(row), self.table.models_of(row, self._seeds)
-        return {one: self.layout.scores(self.name, row, test, one) for one in models}
+        return {model: self.layout.scores(self.name, row, test, model) for model in models}
 
     def scores(self, row: Row) -> list[Json]:
-        """What ``scores.json`` holds, a model each."""
+        """The contents of each model's ``scores.json``."""
         folders = self.folders(row).values()
         self._scores |= {f: self._read(f / "scores.json") for f in folders if f not in self._scores}
         return [self._scores[folder] for folder in folders]
 
     def _read(self, path: Path) -> Json:
-        found: Json = read_json(path)
-        if missing := [metric for metric in self.measured if metric not in found["tokenised"]]:
+        scores: Json = read_json(path)
+        if missing := [metric for metric in self.measured if metric not in scores["tokenised"]]:
             raise DataError(f"{path}: expected scores by {', '.join(missing)}, which the table asks for; score again")
-        return found
+        return scores
 
     def nll(self, row: Row, made: Sequence[Json]) -> Json:
-        """Of the trainings behind a row until its checkpoint, those of ``nll_train`` and ``nll_valid`` that it has."""
+        """``nll_train`` and ``nll_valid`` of a row's trainings up to its checkpoint, where every training has it."""
         assert row.system is not None
-        found = {"nll_valid": [one.get("valid_loss") for one in made], "nll_train": list[float | None]()}
-        for one in made:
-            single = len(one["checkpoints"]) == 1  # a mean of several was never trained
-            log = read_log(self.layout.run(self.name, row.system, one["seed"])) if single else []
-            found["nll_train"].append(train_nll(log, one["update"], one["epoch"]) if single else None)
+        losses = {"nll_valid": [model.get("valid_loss") for model in made], "nll_train": list[float | None]()}
+        for model in made:
+            single = len(model["checkpoints"]) == 1  # a mean of several was never trained
+            log = read_log(self.layout.run(self.name, row.system, model["seed"])) if single else []
+            losses["nll_train"].append(train_nll(log, model["update"], model["epoch"]) if single else None)
         return {
             name: _statistic([{"score": value, "low": None, "high": None} for value in values])
-            for name, values in found.items()
+            for name, values in losses.items()
             if None not in values
         }
 
     def rows(self) -> list[Json]:
         rows, baselines = [], dict[Comparable, Row]()
         for row in self.table.rows:
-            found = self.quoted(row) if row.system is None else self.row(row)
+            entry = self.quoted(row) if row.system is None else self.row(row)
             if row.system is not None:
                 baseline = self.table.rival(row) or baselines.setdefault(self.comparable(row), row)
-                found["against"] = None if baseline is row else self.against(baseline, row)
-            rows.append(found)
+                entry["against"] = None if baseline is row else self.against(baseline, row)
+            rows.append(entry)
         return rows
 
     def comparable(self, row: Row) -> Comparable:
-        """What rows share whose translations can be compared: test set, languages and raw references."""
+        """Test set, languages and raw references: rows that share all three can be compared."""
         assert row.system is not None
         references = self.scores(row)[0]["references_sha256"]["detokenised"]
         return self.table.test_of(row), self.table.systems[row.system].languages, references
@@ -159,7 +147,7 @@ class _Gather:
         meteor = each[0]["tokenised"].get("meteor", {})
         if meteor.get("reduced"):  # another metric than the published one
             differences.pop("meteor", None)
-        starts = [start for one in made for start in one.get("starts") or [one]]  # older records tell the last alone
+        starts = [start for model in made for start in model.get("starts") or [model]]  # older: the last only
         precisions = zip(*(scores["tokenised"]["bleu"]["precisions"] for scores in each), strict=True)
         return head | {
             "system": row.system, "at": row.at, "decoding": row.decoding.model_dump(mode="json"),
@@ -167,12 +155,12 @@ class _Gather:
             "scores": results, "difference": differences,
             "meteor": {key: meteor[key] for key in ("modules", "reduced")} if meteor else None,
             "precisions": [statistics.fmean(values) for values in precisions],
-            "checkpoints": [{key: one.get(key) for key in ("seed", "update", "epoch", "checkpoints")} for one in made],
-            "training_seconds": _mean(one.get("training_seconds") for one in made),
+            "checkpoints": [{key: m.get(key) for key in ("seed", "update", "epoch", "checkpoints")} for m in made],
+            "training_seconds": _mean(model.get("training_seconds") for model in made),
             "text_seconds": augment.seconds(self.corpus(self.table.systems[row.system])),
             "decoding_seconds": _mean(scores["decoding"].get("seconds") for scores in each),
-            "valid_loss": _mean(one.get("valid_loss") for one in made),
-            "valid_bleu": _mean(one.get("valid_bleu") for one in made),
+            "valid_loss": _mean(model.get("valid_loss") for model in made),
+            "valid_bleu": _mean(model.get("valid_bleu") for model in made),
             "parameters": made[0].get("parameters"), "hardware": _distinct(start.get("hardware") for start in starts),
             "code_version": _distinct(start.get("code_version") for start in starts),
             "provenance": [self.record(folder / "scores.json") for folder in self.folders(row).values()],
@@ -200,16 +188,16 @@ class _Gather:
         }  # fmt: skip
 
     def corpus(self, system: System) -> Json:
-        """What a system's raw text is made of."""
-        found: Json = read_json(self.layout.raw(system) / "corpus.json")
-        return found
+        """The ``corpus.json`` of a system's raw text."""
+        corpus: Json = read_json(self.layout.raw(system) / "corpus.json")
+        return corpus
 
     def record(self, path: Path) -> str:
-        """What is kept of a file of a run, as seen from the table's folder."""
+        """The kept copy of a run's file, relative to the table's folder."""
         return os.path.relpath(self.layout.record(self.name, path), self.layout.table(self.name).parent)
 
     def system(self, system: str) -> Json:
-        """A system's resolved configuration and what its trainings took; raises DataError where they had another."""
+        """A system's resolved configuration and what its trainings took; raises DataError if they had another."""
         keep = (
             "updates",
             "epochs",
@@ -243,20 +231,20 @@ class _Gather:
             for split in dict.fromkeys((*TRAINING, *tests)):
                 system = holding(self.table.systems[name], split)
                 uses.setdefault(self.layout.clean(system), []).append((system, name, split))
-        return [self._corpus(folder, found) for folder, found in uses.items()]
+        return [self._corpus(folder, users) for folder, users in uses.items()]
 
     def _corpus(self, folder: Path, uses: Sequence[tuple[System, str, str]]) -> Json:
         system = uses[0][0]
         report, corpus = read_json(folder / "report.json"), self.corpus(system)
-        used = {split: _distinct(name for _, name, one in uses if one == split) for _, _, split in uses}
+        used = {split: _distinct(name for _, name, used_split in uses if used_split == split) for _, _, split in uses}
         splits = {
-            split: found
+            split: counts
             | {
                 "systems": used[split],
                 "source": corpus["splits"].get(split, {}).get(system.source),
                 "shared": sum(source.get("dropped", 0) for source in corpus.get("sources", {}).get(split, [])),
             }
-            for split, found in report["splits"].items()
+            for split, counts in report["splits"].items()
             if split in used
         }
         names = _distinct(name for _, name, _ in uses)
@@ -266,7 +254,7 @@ class _Gather:
         }  # fmt: skip
 
     def subwords(self) -> list[Json]:
-        """Subwords a sentence and a word of each cleaned and encoded corpus, by split and language."""
+        """Subwords per sentence and per word of each encoded corpus, by split and language."""
         uses: dict[Path, list[str]] = {}
         for name in self.trained:
             uses.setdefault(self.layout.encoded(self.table.systems[name]), []).append(name)
@@ -293,7 +281,7 @@ class _Gather:
         }  # fmt: skip
 
     def distinct(self, *path: str) -> list[str]:
-        """The different values that the rows' scores have at a path of keys."""
+        """The distinct values at a path of keys in the rows' scores."""
         values = []
         for row in self.table.rows:
             for value in self.scores(row) if row.system else []:
@@ -312,47 +300,28 @@ class _Gather:
         return [sentence for rows in groups.values() for sentence in self._samples(rows, each)]
 
     def _samples(self, rows: Sequence[Row], count: int) -> list[Json]:
-        """As many sentences of the test set that all rows share."""
+        """``count`` sentences of the test set that all these rows share."""
         test, languages, _ = self.comparable(rows[0])
         chosen = [samples(next(iter(self.folders(row).values())), count) for row in rows]
         return [
             {
-                "test": test, "languages": languages, **{key: found[0][key] for key in ("line", "source", "reference")},
+                "test": test, "languages": languages, **{key: same[0][key] for key in ("line", "source", "reference")},
                 "translations": [
-                    {"label": row.label, "text": one["hypothesis"]} for row, one in zip(rows, found, strict=True)
+                    {"label": row.label, "text": sample["hypothesis"]} for row, sample in zip(rows, same, strict=True)
                 ],
             }
-            for found in zip(*chosen, strict=True)
+            for same in zip(*chosen, strict=True)
         ]  # fmt: skip
 
 
 def _pairs(first: Sequence[int | str], second: Sequence[int | str]) -> list[tuple[int | str, int | str]]:
-    """The models to compare: those of one seed, or each with each where the seeds are others, as of an ensemble."""
+    """Pairs of models to compare: of the same seed, or each with each if the seeds differ, as for an ensemble."""
     same = sorted(map(str, first)) == sorted(map(str, second))
-    return [(one, one) for one in second] if same else list(itertools.product(first, second))
+    return [(seed, seed) for seed in second] if same else list(itertools.product(first, second))
 
 
 def _published(row: Row) -> Json:
     return row.published.model_dump(exclude_none=True) if row.published else {}
-
-
-def read_log(run: Path) -> list[Json]:
-    """What a training logged."""
-    return [json.loads(line) for line in read_lines(run / "log.jsonl")]
-
-
-def train_nll(log: Sequence[Json], update: int, epoch: float) -> float | None:
-    """Mean negative log-likelihood of the training text over the epoch that ends at an update, nats a piece.
-
-    As trained: with dropout, without label smoothing, by weights that changed meanwhile. A record stands for the
-    updates since the one before; where none ended in that epoch, the last one counts.
-    """
-    trained = [record for record in log if record["event"] == "train" and record["update"] <= update]
-    since = [0, *(record["update"] for record in trained)]
-    found = [(r["epoch"], r["loss"], r["update"] - before) for r, before in zip(trained, since, strict=False)]
-    part = [one for one in found if one[0] > epoch - 1] or found[-1:]
-    weight = sum(updates for *_, updates in part)
-    return sum(loss * updates for _, loss, updates in part) / weight if weight else None
 
 
 def _statistic(scores: Sequence[Json]) -> Json:
@@ -370,37 +339,8 @@ def _mean(values: Iterable[float | None]) -> float | None:
 
 
 def _distinct(values: Iterable[Any]) -> list[Any]:
-    found: list[Any] = []
+    distinct: list[Any] = []
     for value in values:
-        if value is not None and value not in found:
-            found.append(value)
-    return found
-
-
-def as_csv(rows: Sequence[Json]) -> str:
-    """Rows as CSV, a column a figure; empty where a row has none."""
-    flat = [_flat(row) for row in rows]
-    columns = list(dict.fromkeys(key for row in flat for key in row))
-    stream = io.StringIO()
-    writer = csv.DictWriter(stream, columns, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(flat)
-    return stream.getvalue()
-
-
-def _flat(row: Json) -> Json:
-    flat = {key: row.get(key) for key in ("label", "quoted", "synthetic", "languages", "test", "system", "at")}
-    flat["seeds"] = ("-" if row.get("ensemble") else " ").join(map(str, row.get("seeds", [])))
-    flat |= {f"published_{metric}": row["published"].get(metric) for metric in ("bleu", "ter", "chrf", "meteor")}
-    flat |= {f"published_{metric}": figure for metric, figure in row["published"].items()}
-    for protocol, metrics in row.get("scores", {}).items():
-        for metric, found in metrics.items():
-            flat[f"{protocol}_{metric}"] = found["mean"]
-            flat |= {f"{protocol}_{metric}_{part}": found[part] for part in ("deviation", "low", "high")}
-    flat |= {f"difference_{metric}": value for metric, value in row.get("difference", {}).items()}
-    flat["p_value"] = (row.get("against") or {}).get("p_value")
-    flat |= {
-        key: row.get(key) for key in ("parameters", "training_seconds", "text_seconds", "valid_loss", "valid_bleu")
-    }
-    flat |= {key: row.get("decoding", {}).get(key) for key in ("beam", "length_penalty")}
-    return flat | {"code_version": " ".join(row.get("code_version", [])), "note": row["note"]}
+        if value is not None and value not in distinct:
+            distinct.append(value)
+    return distinct

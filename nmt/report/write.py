@@ -1,5 +1,7 @@
-"""Reports: a table as Markdown, CSV, JSON and one HTML page, with its figures."""
+"""The report stage: a table as Markdown, CSV, JSON and one HTML page, with its figures."""
 
+import csv
+import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,9 +11,13 @@ import numpy as np
 from nmt.config.data import Images
 from nmt.config.table import Table
 from nmt.plan.layout import Layout
-from nmt.report.records import ALIGNMENTS
+from nmt.report import html, markdown, plots
+from nmt.report.grids import grids
+from nmt.report.heatmaps import Overlay, Panel, draw, draw_over
+from nmt.report.records import ALIGNMENTS, keep, read_log
+from nmt.report.tables import build
 from nmt.system.errors import DataError
-from nmt.system.files import atomic_directory, read_json, read_lines, write_text
+from nmt.system.files import Json, atomic_directory, read_json, read_lines, write_json, write_text
 
 LEGIBLE = range(8, 17)  # pieces of a sentence that is drawn
 REPORTED = 512  # columns of the positional encoding that the paper and reports on it show; wider models show theirs
@@ -32,23 +38,19 @@ def report(
     Raises:
         DataError: a result is missing.
     """
-    from nmt.report import html, records, tables
-
-    data = tables.build(name, table, layout, seeds)
-    figures = layout.figures(name)
+    data, figures, out = build(name, table, layout, seeds), layout.figures(name), layout.table(name)
     _draw(name, table, layout, seeds, figures, images or {})
-    records.keep(name, table, layout, seeds)
-    tables.write(data, layout.table(name))
-    write_text(layout.table(name).with_name(f"{name}.html"), html.render(data, figures))
+    keep(name, table, layout, seeds)
+    write_json(out.with_name(f"{name}.json"), data)
+    write_text(out.with_name(f"{name}.csv"), as_csv(data["rows"]))
+    write_text(out.with_name(f"{name}.md"), markdown.render(data, grids(data)))
+    write_text(out.with_name(f"{name}.html"), html.render(data, figures))
 
 
 def _draw(
     name: str, table: Table, layout: Layout, seeds: Sequence[int], out: Path, images: Mapping[str, Images]
 ) -> None:
-    """All figures of a table, in a folder that is whole or as it was."""
-    from nmt.report.plots import draw
-    from nmt.report.tables import read_log
-
+    """Draw all figures of a table into a folder, which is replaced as a whole."""
     systems = dict.fromkeys(row.system for row in table.rows if row.system)
     curves = {
         system: [read_log(layout.run(name, system, seed)) for seed in table.seeds_of(system, seeds)]
@@ -62,21 +64,19 @@ def _draw(
             elif figure == "picture":
                 _draw_picture(name, table, layout, seeds, folder / figure, images)
             else:
-                draw(figure, curves, max([REPORTED, *widths]), folder / figure)
+                plots.draw(figure, curves, max([REPORTED, *widths]), folder / figure)
 
 
 def _draw_alignments(name: str, table: Table, layout: Layout, seeds: Sequence[int], out: Path) -> None:
-    """Where each system looked, by its first row on the first test set: a panel a system that has attention.
+    """Draw where each system looked, one panel per system with attention, of its first row on the first test set.
 
-    All show one sentence, the first of those kept whose length leaves the figure legible.
+    All panels show one sentence: the first kept one whose length leaves the figure legible.
     """
-    from nmt.report.heatmaps import Panel, draw
-
-    found = {
+    alignments = {
         str(row.system): read_json(layout.scores(name, row, table.tests[0], seed) / ALIGNMENTS, list)
         for row, seed in table.attended("alignment", seeds)
     }
-    kept = {system: sentences for system, sentences in found.items() if sentences}
+    kept = {system: sentences for system, sentences in alignments.items() if sentences}
     line = _legible(next(iter(kept.values())))["line"]
     panels = [
         Panel(system, np.array(s["weights"]), s["target"], s["source"])
@@ -86,16 +86,15 @@ def _draw_alignments(name: str, table: Table, layout: Layout, seeds: Sequence[in
 
 
 def _legible(sentences: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The first of the sentences kept whose length leaves a figure legible, else the first."""
+    """The first kept sentence whose length leaves a figure legible, else the first."""
     return next((sentence for sentence in sentences if len(sentence["source"]) in LEGIBLE), sentences[0])
 
 
 def _draw_picture(
     name: str, table: Table, layout: Layout, seeds: Sequence[int], out: Path, images: Mapping[str, Images]
 ) -> None:
-    """Where each layer and head looked on the picture of a sentence, by the table's first row that looks at one."""
+    """Draw where each layer and head looked on a sentence's picture, of the table's first row that looks at one."""
     from nmt.data.extract import read_square
-    from nmt.report.pictures import Panel, draw
 
     [(row, seed)] = table.attended("picture", seeds)
     system, test = table.systems[row.system or ""], table.tests[0]
@@ -107,15 +106,44 @@ def _draw_picture(
     source, target = (list(read_lines(folder / file))[line - 1] for file in ("sources.txt", "hypotheses.detok"))
     weights = np.array(sentence["image"])  # (layers, heads, regions)
     panels = [
-        Panel(f"layer {n}, head {h}", found)
-        for n, heads in enumerate(weights, 1) for h, found in enumerate(heads, 1)
+        Overlay(f"layer {n}, head {h}", head)
+        for n, heads in enumerate(weights, 1) for h, head in enumerate(heads, 1)
     ]  # fmt: skip
     picture = read_square(picture_of(layout, images, system.corpus, test, line))
-    draw(picture, panels, f"{source} → {target}", out, across=weights.shape[1])
+    draw_over(picture, panels, f"{source} → {target}", out, across=weights.shape[1])
 
 
 def picture_of(layout: Layout, images: Mapping[str, Images], corpus: str, test: str, line: int) -> Path:
-    """The file of the picture of a test set's line, counted from 1: the user's, else one that is drawn."""
+    """The picture file of a test set's line, counted from 1: the user's, else the drawn one."""
     given, drawn = images.get(corpus), layout.pictures(corpus)
     folder, names = (given.folder, given.lists[test]) if given and given.folder else (drawn, drawn / f"{test}.txt")
     return folder / list(read_lines(names))[line - 1]
+
+
+def as_csv(rows: Sequence[Json]) -> str:
+    """Rows as CSV, one column per figure; a cell is empty if the row lacks it."""
+    flat = [_flat(row) for row in rows]
+    columns = list(dict.fromkeys(key for row in flat for key in row))
+    stream = io.StringIO()
+    writer = csv.DictWriter(stream, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(flat)
+    return stream.getvalue()
+
+
+def _flat(row: Json) -> Json:
+    flat = {key: row.get(key) for key in ("label", "quoted", "synthetic", "languages", "test", "system", "at")}
+    flat["seeds"] = ("-" if row.get("ensemble") else " ").join(map(str, row.get("seeds", [])))
+    flat |= {f"published_{metric}": row["published"].get(metric) for metric in ("bleu", "ter", "chrf", "meteor")}
+    flat |= {f"published_{metric}": figure for metric, figure in row["published"].items()}
+    for protocol, metrics in row.get("scores", {}).items():
+        for metric, score in metrics.items():
+            flat[f"{protocol}_{metric}"] = score["mean"]
+            flat |= {f"{protocol}_{metric}_{part}": score[part] for part in ("deviation", "low", "high")}
+    flat |= {f"difference_{metric}": value for metric, value in row.get("difference", {}).items()}
+    flat["p_value"] = (row.get("against") or {}).get("p_value")
+    flat |= {
+        key: row.get(key) for key in ("parameters", "training_seconds", "text_seconds", "valid_loss", "valid_bleu")
+    }
+    flat |= {key: row.get("decoding", {}).get(key) for key in ("beam", "length_penalty")}
+    return flat | {"code_version": " ".join(row.get("code_version", [])), "note": row["note"]}

@@ -5,18 +5,16 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from nmt.config.decoding import Decoding
 from nmt.report.attention_maps import PARTS
 from nmt.serve.limits import PIECES, TEXT, WORDS, Refused, shown
-from nmt.system.files import read_json
+from nmt.system.files import Json, read_json
 from nmt.text.clean import Cleaner, restore
 from nmt.translation.translator import Translation, Translator, fitting
 
-Json = dict[str, Any]
 MARKUP = re.compile(r"<(?:/?[A-Za-z][^<>]*|!--.*?--|![A-Za-z][^<>]*)>", re.DOTALL)
 DIGITS = 4
 """Decimal places of a weight or score."""

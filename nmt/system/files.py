@@ -18,6 +18,8 @@ from typing import Any, BinaryIO, TypeVar
 from nmt.system.errors import DataError
 
 Made = TypeVar("Made")
+Json = dict[str, Any]
+"""A JSON object."""
 
 UMASK = os.umask(0o077)  # which can be read only by setting it
 os.umask(UMASK)

@@ -14,12 +14,12 @@ from PIL import Image
 from nmt.config.system import System
 from nmt.config.table import Table
 from nmt.plan.layout import Layout
-from nmt.report.grids import Grid, duration, grids, number
+from nmt.report.cells import duration, number
+from nmt.report.grids import Grid, grids
 from nmt.report.html import marks
 from nmt.report.markdown import escape, table
 from nmt.report.plots import TITLES, draw
-from nmt.report.records import keep
-from nmt.report.tables import train_nll
+from nmt.report.records import keep, train_nll
 from nmt.report.write import report
 from nmt.scoring.significance import compare
 from nmt.system.errors import DataError

@@ -1,0 +1,64 @@
+"""Values as the text of a table's cells."""
+
+from nmt.system.files import Json
+
+NONE = "–"
+
+
+def number(value: float | None, digits: int) -> str:
+    """``1,234.5``, a dash for None."""
+    return NONE if value is None else f"{value:,.{digits}f}"
+
+
+def published(figure: float | None) -> str:
+    """A published figure with as many digits as it has, one to three."""
+    return number(figure, next(d for d in (1, 2, 3) if figure == round(figure or 0, d) or d == 3))
+
+
+def duration(seconds: float | None) -> str:
+    """Seconds for people: ``9.5 s``, ``7 min 12 s``, ``1 h 05 min``."""
+    if seconds is None:
+        return NONE
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02} min"
+
+
+def training_time(row: Json) -> str:
+    """Time of a row's training, and of the models that wrote part of its text (absent from older tables)."""
+    text = row.get("text_seconds")
+    return duration(row["training_seconds"]) + (f", after {duration(text)} for its text" if text else "")
+
+
+def hardware(machine: Json | None) -> str:
+    """The machine in a few words."""
+    if not machine:
+        return NONE
+    cores = machine.get("threads") or machine.get("cores")
+    processor = f"{machine.get('processor', 'CPU')}" + (f", {cores} thread{'s' * (cores != 1)}" if cores else "")
+    several = f"{machine['processes']} × " if machine.get("processes", 1) > 1 else ""
+    return several + str(machine.get("gpu") or processor)
+
+
+def statistic(score: Json | None, digits: int = 2) -> str:
+    """A score with its deviation over seeds, or the interval of one seed."""
+    if not score:
+        return NONE
+    if score["deviation"] is not None:
+        return f"{score['mean']:.{digits}f} ± {score['deviation']:.{digits}f}"
+    if score["low"] is None:
+        return f"{score['mean']:.{digits}f}"
+    return f"{score['mean']:.2f} [{score['low']:.1f}, {score['high']:.1f}]"
+
+
+def signed(value: float | None, digits: int = 2) -> str:
+    """``+1.50`` or ``−0.30``; a dash for None."""
+    return NONE if value is None else f"{value:+.{digits}f}".replace("-", "−")
+
+
+def p_value(value: float) -> str:
+    """A p-value with three digits, ``< 0.001`` below that."""
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"
