@@ -167,8 +167,8 @@ def test_sets(name: str, languages: str, custom: CustomCorpus | None = None) -> 
     return [split for split in (*own, *found) if split not in TRAINING]
 
 
-def holding(system: System, split: str) -> System:
-    """A system with the corpus that holds a split, its own or that of a test set, for the folders of that text."""
+def with_corpus_of(system: System, split: str) -> System:
+    """Give a system the corpus that has a split: its own, or else the one that its corpus takes this test set from."""
     corpus = declared().get(system.corpus)
     if corpus is None or split in corpus.splits:
         return system

@@ -25,9 +25,9 @@ from nmt.corpora.catalogue import (
     check_known,
     check_trainable,
     declared,
-    holding,
     own_parts,
     test_sets,
+    with_corpus_of,
 )
 from nmt.plan.layout import Layout, decoding_slug
 from nmt.system.errors import ConfigError
@@ -165,7 +165,7 @@ class Plan:
 
     def tested(self, table: str, system: str, test: str) -> System:
         """A system with the corpus that holds a test set, for the folders of its text."""
-        return holding(self.system(table, system), test)
+        return with_corpus_of(self.system(table, system), test)
 
     def made_for(self, folder: str) -> System:
         """Any system that needs this data folder: those that share it agree on how to make it."""
@@ -415,7 +415,7 @@ def check_ensembles(name: str, table: Table, settings: Workflow) -> None:
 def _same_text(table: Table, *rows: Row) -> bool:
     """Whether rows that name one test set have the same sentences."""
     test, anywhere = table.test_of(rows[0]), Layout(Path())
-    systems = [holding(table.systems[row.system or ""], test) for row in rows]
+    systems = [with_corpus_of(table.systems[row.system or ""], test) for row in rows]
     texts = {anywhere.sample(one) if test == TRAIN_SAMPLE else one.corpus for one in systems}
     return len(texts) == 1
 
@@ -567,7 +567,7 @@ def check_images(name: str, table: Table, settings: Workflow) -> None:
             continue
         system, test = table.systems[row.system], table.test_of(row)
         wanted = [(system, split) for split in TRAINING if looks(system)]
-        wanted += [(holding(system, test), test)] if looks(system, row.decoding.images) else []
+        wanted += [(with_corpus_of(system, test), test)] if looks(system, row.decoding.images) else []
         for one, split in wanted:
             where, images = f"{table_path(name)}: row '{row.label}'", settings.images.get(one.corpus)
             if not _has_pictures(one, split, images):

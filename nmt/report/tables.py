@@ -10,7 +10,7 @@ from typing import Any
 
 from nmt.config.system import System
 from nmt.config.table import ALWAYS, Row, Table
-from nmt.corpora.catalogue import TRAIN_SAMPLE, TRAINING, holding
+from nmt.corpora.catalogue import TRAIN_SAMPLE, TRAINING, with_corpus_of
 from nmt.plan.layout import Layout
 from nmt.report.plots import TITLES
 from nmt.report.records import read_log, train_nll
@@ -74,11 +74,6 @@ class _Gather:
     def seeds(self, system: str) -> Sequence[int]:
         return self.table.seeds_of(system, self._seeds)
 
-    def holding(self, row: Row) -> System:
-        """A row's system with the corpus of its test set."""
-        assert row.system is not None
-        return holding(self.table.systems[row.system], self.table.test_of(row))
-
     def folders(self, row: Row) -> dict[int | str, Path]:
         """The folders of a row's translations and scores, by the models' seeds."""
         test, models = self.table.test_of(row), self.table.models_of(row, self._seeds)
@@ -136,7 +131,7 @@ class _Gather:
     def row(self, row: Row) -> Json:
         """A trained row, over its seeds."""
         assert row.system is not None
-        each, head = self.scores(row), self.quoted(row)
+        each, head, system = self.scores(row), self.quoted(row), self.table.systems[row.system]
         made = [scores["provenance"] for scores in each]
         results = {p: {m: _statistic([scores[p][m] for scores in each]) for m in self.measured} for p in PROTOCOLS}
         if "words" in each[0]["tokenised"]:
@@ -157,7 +152,7 @@ class _Gather:
             "precisions": [statistics.fmean(values) for values in precisions],
             "checkpoints": [{key: m.get(key) for key in ("seed", "update", "epoch", "checkpoints")} for m in made],
             "training_seconds": _mean(model.get("training_seconds") for model in made),
-            "text_seconds": augment.seconds(self.corpus(self.table.systems[row.system])),
+            "text_seconds": augment.seconds(self.corpus(system)),
             "decoding_seconds": _mean(scores["decoding"].get("seconds") for scores in each),
             "valid_loss": _mean(model.get("valid_loss") for model in made),
             "valid_bleu": _mean(model.get("valid_bleu") for model in made),
@@ -165,7 +160,7 @@ class _Gather:
             "code_version": _distinct(start.get("code_version") for start in starts),
             "provenance": [self.record(folder / "scores.json") for folder in self.folders(row).values()],
             "references_sha256": each[0]["references_sha256"],
-            "synthetic": bool(self.corpus(self.holding(row)).get("synthetic")),
+            "synthetic": bool(self.corpus(with_corpus_of(system, self.table.test_of(row))).get("synthetic")),
         }  # fmt: skip
 
     def against(self, baseline: Row, row: Row) -> Json:
@@ -229,7 +224,7 @@ class _Gather:
         for name in self.trained:
             tests = [self.table.test_of(row) for row in self.table.rows if row.system == name]
             for split in dict.fromkeys((*TRAINING, *tests)):
-                system = holding(self.table.systems[name], split)
+                system = with_corpus_of(self.table.systems[name], split)
                 uses.setdefault(self.layout.clean(system), []).append((system, name, split))
         return [self._corpus(folder, users) for folder, users in uses.items()]
 
@@ -267,7 +262,9 @@ class _Gather:
             for row in self.table.rows
             if row.system in names and self.table.test_of(row) != TRAIN_SAMPLE
         ]
-        texts = {split: self.layout.clean(holding(system, split)) for split in dict.fromkeys((*TRAINING, *tests))}
+        texts = {
+            split: self.layout.clean(with_corpus_of(system, split)) for split in dict.fromkeys((*TRAINING, *tests))
+        }
         splits: dict[str, Json] = {}
         for split, counts in subwords(encoded, texts, system.languages).items():
             clean = read_json(texts[split] / "report.json")["splits"][split]

@@ -22,7 +22,7 @@ from nmt.config.data import CustomCorpus
 from nmt.config.system import System
 from nmt.corpora import catalogue as corpora
 from nmt.corpora import sources
-from nmt.corpora.catalogue import Declared, fetch, holding, resolve, splits
+from nmt.corpora.catalogue import Declared, fetch, resolve, splits, with_corpus_of
 from nmt.corpora.catalogue import test_sets as sets_of
 from nmt.system.errors import ConfigError, DataError
 
@@ -526,7 +526,7 @@ def test_a_test_set_lies_with_the_corpus_that_holds_it(tmp_path: Path, monkeypat
     found = joined(tmp_path, JOINED)
     monkeypatch.setattr(corpora, "declared", lambda: found)
     system = System.model_validate({"corpus": "ab", "languages": "en-fr", "training": {"epochs": 1}})
-    held = {split: holding(system, split).corpus for split in ("train", "valid", "news", "talks", "other")}
+    held = {split: with_corpus_of(system, split).corpus for split in ("train", "valid", "news", "talks", "other")}
     assert held == {"train": "ab", "valid": "ab", "news": "a", "talks": "b", "other": "ab"}
 
 

@@ -451,7 +451,7 @@ def test_a_test_set_of_another_corpus_is_used_by_those_who_are_scored_on_it(
     for folder in (layout.raw(what.systems["guest"]), layout.clean(what.systems["guest"])):
         for file in folder.glob("test.*"):
             file.unlink()
-    monkeypatch.setattr("nmt.report.tables.holding", other)
+    monkeypatch.setattr("nmt.report.tables.with_corpus_of", other)
     report("toy", what, layout, [1])
     built = read_json(tmp_path / "tables" / "toy.json")
     assert [row["against"] and row["against"]["label"] for row in built["rows"]] == [None, "own"]
