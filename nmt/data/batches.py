@@ -12,7 +12,7 @@ from torch import Tensor
 
 from nmt.config.data import SpecialIds, Subwords
 from nmt.config.types import amount
-from nmt.data.features import OfSplit, Pictures, none
+from nmt.data.features import OfSplit, Pictures, no_pictures
 from nmt.system.errors import DataError
 from nmt.system.files import (
     DROPPED,
@@ -114,7 +114,7 @@ class Parallel:
         self.too_long = len(lengths) - len(self.kept)
         if not len(self.kept):
             raise DataError(f"{encoded}: no {split} pair fits in model.max_positions: {longest}; raise it")
-        self.images: Pictures = pictures(split, *raw_lines(encoded, split, len(lengths))) if pictures else none
+        self.images: Pictures = pictures(split, *raw_lines(encoded, split, len(lengths))) if pictures else no_pictures
 
     def spread(self, count: int) -> "Parallel":
         """The same split cut to ``count`` pairs spread evenly over it, or to all where there are fewer."""

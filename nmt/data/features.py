@@ -68,7 +68,7 @@ OfSplit = Callable[[str, Indices, int], Pictures]
 """From a split, the raw line of each of its sentences, and how many lines there are, to its pictures."""
 
 
-def none(_: Indices) -> Tensor | None:
+def no_pictures(_: Indices) -> Tensor | None:
     """No pictures."""
     return None
 
@@ -95,7 +95,7 @@ def channels(config: MultimodalConfig) -> int:
 def of_split(
     config: ModelConfig, shown: Shown | None, features: Path | None, split: str, lines: Indices, total: int
 ) -> Pictures:
-    """The pictures of a split for a model: `none` for one that looks at none, or is shown blank ones.
+    """The pictures of a split for a model: `no_pictures` for a model that looks at none, or is shown blank ones.
 
     Args:
         config: of the model, of any kind.
@@ -113,9 +113,9 @@ def of_split(
         if shown or features:
             given = "--images" if features else "images"
             raise ConfigError(f"{given}: expected a multimodal model, got {config.kind}; leave {given} out")
-        return none
+        return no_pictures
     if (shown := shown or config.images) == "blank":
-        return none
+        return no_pictures
     if features is None:
         raise ConfigError("--images: expected image features for a multimodal model, got none; see docs/images.md")
     return Images(features / f"{split}.npy" if features.is_dir() else features, shown, lines, total, config)

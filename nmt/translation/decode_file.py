@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from nmt.config.decoding import Decoding
-from nmt.data.features import Pictures, describe, none
+from nmt.data.features import Pictures, describe, no_pictures
 from nmt.system import machine
 from nmt.system.chunks import WHOLE, Chunks, Shard
 from nmt.system.errors import DataError
@@ -82,7 +82,7 @@ def decode_file(
     translator = Translator.load(model, device, threads, processes_for(device, threads))
     sentences = count_lines(source)
     pictures = translator.pictures(images, decoding.images, sentences)
-    making = _making(model, source, decoding, sentences, images if pictures is not none else None)
+    making = _making(model, source, decoding, sentences, images if pictures is not no_pictures else None)
     chunks = Chunks(out, digest([making, translator.device.type]), CHUNK)
     numbers = chunks.numbers(sentences, shard or WHOLE)
     translations = Translations(translator, source, decoding, pictures, chunks, numbers)

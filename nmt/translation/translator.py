@@ -18,7 +18,7 @@ from nmt.config.decoding import Decoding
 from nmt.config.models import ModelConfig, Shown
 from nmt.config.types import amount
 from nmt.data.batches import cut
-from nmt.data.features import Pictures, none, of_split
+from nmt.data.features import Pictures, no_pictures, of_split
 from nmt.models.base import TranslationModel
 from nmt.models.build import build
 from nmt.models.search import Decoder, Ensemble, Hypothesis, search
@@ -165,7 +165,7 @@ class Translator:
         lines: Sequence[str],
         decoding: Decoding,
         progress: Callable[[int], Any] = lambda _: None,
-        pictures: Pictures = none,
+        pictures: Pictures = no_pictures,
     ) -> list[list[Translation]]:
         """Translate cleaned text.
 

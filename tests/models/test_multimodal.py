@@ -16,7 +16,7 @@ from nmt.config.decoding import Decoding
 from nmt.config.models import MultimodalConfig, TransformerConfig
 from nmt.data.batches import Parallel
 from nmt.data.encode import encode_corpus
-from nmt.data.features import choose, none, of_split
+from nmt.data.features import choose, no_pictures, of_split
 from nmt.models.build import build
 from nmt.models.multimodal import ImageQueries
 from nmt.models.multimodal import Multimodal as Model
@@ -211,7 +211,7 @@ def test_features_that_do_not_fit_are_refused(
 def test_a_multimodal_model_asks_for_features_and_others_take_none(scenes: Path) -> None:
     text, config = TransformerConfig(), MultimodalConfig.model_validate(settings("queries"))
     split = "train", np.arange(400), 400
-    assert of_split(text, None, None, *split) is none and of_split(config, "blank", None, *split) is none
+    assert of_split(text, None, None, *split) is no_pictures and of_split(config, "blank", None, *split) is no_pictures
     with pytest.raises(ConfigError, match="--images: expected a multimodal model, got transformer"):
         of_split(text, None, scenes, *split)
     with pytest.raises(ConfigError, match="images: expected a multimodal model, got transformer"):
