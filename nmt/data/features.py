@@ -121,8 +121,8 @@ def of_split(
     return Images(features / f"{split}.npy" if features.is_dir() else features, shown, lines, total, config)
 
 
-def seen(config: ModelConfig, features: Path | None) -> dict[str, Any]:
-    """What of the pictures decides a training: for a model that looks at some, which they are."""
+def feature_fingerprint(config: ModelConfig, features: Path | None) -> dict[str, Any]:
+    """Identify the features that a training looks at: checksums and making by split; empty if it looks at none."""
     if not isinstance(config, MultimodalConfig) or config.images == "blank" or features is None:
         return {}
     return {"images": {split: describe(features / f"{split}.npy") for split in ("train", "valid")}}

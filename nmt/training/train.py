@@ -10,7 +10,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from nmt.data.features import seen
+from nmt.data.features import feature_fingerprint
 from nmt.system import machine
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import check_no_stage, digest, read_json, read_lines, write_json, write_text
@@ -62,7 +62,7 @@ def train(
         start = load_vectors(encoded, vectors or {}, config.model.width)
         inputs = {
             "config": config.model_dump(mode="json"), "seed": seed, "data": meta["splits"],
-            "subwords": meta["subwords"], **start.fingerprint, **seen(config.model, images),
+            "subwords": meta["subwords"], **start.fingerprint, **feature_fingerprint(config.model, images),
         }  # fmt: skip
         same, state = identity(config, inputs), run / "state"
         with exclusive_lock(run, "train.lock") if processes.first else nullcontext():
