@@ -105,12 +105,15 @@ def resolve(corpora: Mapping[str, Declared]) -> dict[str, Declared]:
 def _joined(corpus: Declared, parts: Sequence[Declared]) -> Declared:
     if not parts:
         return corpus
-    found = {split: [_licensed(part, one) for part in parts for one in part.splits[split]] for split in TRAINING}
-    return corpus.model_copy(update={"splits": found | corpus.splits})
-
-
-def _licensed(corpus: Declared, source: Source) -> Source:
-    return source.model_copy(update={"licence": source.licence or corpus.licence})
+    joined = {
+        split: [
+            source.model_copy(update={"licence": source.licence or part.licence})
+            for part in parts
+            for source in part.splits[split]
+        ]
+        for split in TRAINING
+    }
+    return corpus.model_copy(update={"splits": joined | corpus.splits})
 
 
 def names() -> list[str]:

@@ -1,7 +1,7 @@
 """Image features: a folder of pictures and a split's list of names become one memory-mapped array."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -71,11 +71,7 @@ def extract(
     if out.suffix != ".npy":
         raise ConfigError(f"{out}: expected a name that ends with .npy, for beside it comes one with .json")
     chosen = machine.prepare(device, threads)
-    paths = [folder / name for name in list(read_lines(names))[:limit]]
-    if not paths:
-        raise DataError(f"{names}: expected names of pictures, one a line, got none")
-    if missing == "refuse":
-        _refuse(_absent(paths), folder, names)
+    paths = _listed(folder, names, limit, missing)
     network = load(backbone, weights, chosen)
     made_of = {
         "backbone": backbone, "weights_sha256": sha256(network.weights), "images": len(paths),
@@ -98,9 +94,14 @@ def extract(
     _mark(part).unlink()
 
 
-def _absent(paths: Sequence[Path]) -> dict[Path, str]:
-    """The files that are not there, which is found out before anything is computed."""
-    return {path: "no such file" for path in paths if not path.is_file()}
+def _listed(folder: Path, names: Path, limit: int | None, missing: str) -> list[Path]:
+    """The pictures that a list names; raises DataError if one is missing and must not be."""
+    paths = [folder / name for name in list(read_lines(names))[:limit]]
+    if not paths:
+        raise DataError(f"{names}: expected names of pictures, one a line, got none")
+    if missing == "refuse":
+        _refuse({path: "no such file" for path in paths if not path.is_file()}, folder, names)
+    return paths
 
 
 def _refuse(faulty: dict[Path, str], folder: Path, names: Path) -> None:
@@ -126,7 +127,8 @@ def _run(
     again, progress.faulty = sorted(progress.faulty), {}
     rows = [*again, *range(progress.done, len(paths))]
     with tqdm(total=len(paths), initial=len(paths) - len(rows), unit="image", disable=None) as bar:
-        for number, chosen in enumerate(_chunks(rows, batch), 1):
+        for number, start in enumerate(range(0, len(rows), batch), 1):
+            chosen = rows[start : start + batch]
             pictures = [_read(paths[row], row, progress.faulty) for row in chosen]
             array[chosen] = _features(pictures, network, device)
             progress.done = max(progress.done, chosen[-1] + 1)
@@ -135,10 +137,6 @@ def _run(
             bar.update(len(chosen))
     _save(part, array, progress, [])
     return progress
-
-
-def _chunks(rows: Sequence[int], size: int) -> Iterator[list[int]]:
-    yield from (list(rows[start : start + size]) for start in range(0, len(rows), size))
 
 
 def _mark(part: Path) -> Path:

@@ -116,7 +116,8 @@ class Recurrent(TranslationModel):
         real = source != self.pad
         memory, states = self.encoder(self.source_embedding(source), real)
         keys = memory if self.config.attention.kind == "none" else self.alignment.keys(memory)
-        layers = [tuple(_join(part) for part in cells) for cells in states]  # each (1, B, E)
+        # The directions of a layer's last state (1 or 2, B, D) side by side: each (1, B, E)
+        layers = [tuple(torch.cat(part.unbind(0), -1)[None] for part in cells) for cells in states]
         encoded = Source(memory, keys, real, layers[-1][0][0])
         if self.config.bidirectional:
             layers = self._bridged(layers)
@@ -227,8 +228,3 @@ class Recurrent(TranslationModel):
     def keep(self, state: State, sentences: Tensor) -> State:
         """Keep only these sentences' encodings (their rows are chosen by `reorder`)."""
         return replace(state, source=state.source.only(sentences))
-
-
-def _join(state: Tensor) -> Tensor:
-    """The directions of a layer's last state (1 or 2, B, D) side by side, (1, B, E)."""
-    return torch.cat(state.unbind(0), -1)[None]

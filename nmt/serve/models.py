@@ -12,7 +12,7 @@ from nmt.config.decoding import Decoding
 from nmt.report.attention_maps import PARTS
 from nmt.serve.limits import PIECES, TEXT, WORDS, Refused, shown
 from nmt.system.files import Json, read_json
-from nmt.text.clean import Cleaner, restore
+from nmt.text.clean import Cleaner
 from nmt.translation.translator import Translation, Translator, fitting
 
 MARKUP = re.compile(r"<(?:/?[A-Za-z][^<>]*|!--.*?--|![A-Za-z][^<>]*)>", re.DOTALL)
@@ -46,9 +46,12 @@ class Served:
         """The n best translations of a sentence; raises Refused."""
         line = self._clean(text)
         decoding = Decoding(beam=max(nbest, Decoding().beam), nbest=nbest)
-        [found] = self.translator.translate_clean([line], decoding)
-        best = [{"text": self._raw(t.text), "score": round(t.score, DIGITS), "ids": t.ids} for t in found]
-        return _json({"model": self.name, "source": line, "translations": best})
+        translator = self.translator
+        [best] = translator.translate_clean([line], decoding)
+        translations = [
+            {"text": translator.detokenize(t.text), "score": round(t.score, DIGITS), "ids": t.ids} for t in best
+        ]
+        return _json({"model": self.name, "source": line, "translations": translations})
 
     def attention(self, text: str, ids: Sequence[int], sublayer: str, layer: int) -> bytes:
         """Where each head of a layer looks while the model writes these ids; raises Refused."""
@@ -73,10 +76,6 @@ class Served:
         if (count := len(self.translator.source.encode([line])[0])) > self.pieces:
             raise Refused(422, "text too long", f"at most {self.pieces} subword pieces", f"{count:,}")
         return line
-
-    def _raw(self, text: str) -> str:
-        """A translation as people write it."""
-        return restore(text, self.translator.languages[1], self.translator.cleaning)
 
     def _check_layer(self, sublayer: str, layer: int) -> None:
         if sublayer not in self.sublayers:

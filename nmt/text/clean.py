@@ -3,7 +3,6 @@
 `Cleaner` is all that happens to a line; corpora and sentences to be translated go through the same one.
 """
 
-import hashlib
 import multiprocessing
 import os
 import sys
@@ -15,6 +14,7 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from hashlib import blake2b
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -239,7 +239,7 @@ def _clean_batch(cleaners: Sequence[Cleaner], training: bool, batch: list[Pair])
     counts.update(kept=len(kept), source_words=sum(_words(pair[0]) for pair in kept))
     counts.update(target_words=sum(_words(pair[1]) for pair in kept))
     if training and recipe.deduplicate:
-        written[DIGESTS] = b"".join(map(_digest, kept))
+        written[DIGESTS] = b"".join(blake2b("\n".join(pair).encode(), digest_size=WIDTH).digest() for pair in kept)
     return written | {KEPT: bytes(flags)}, counts
 
 
@@ -263,10 +263,6 @@ def _fault(source: str, target: str, recipe: Cleaning) -> str | None:
 def _words(cleaned: str) -> int:
     """How many words a line has, with one space between two of them."""
     return cleaned.count(" ") + 1 if cleaned else 0
-
-
-def _digest(pair: Pair) -> bytes:
-    return hashlib.blake2b("\n".join(pair).encode(), digest_size=WIDTH).digest()
 
 
 def _report(counts: Counter[str], languages: str) -> dict[str, Any]:

@@ -139,8 +139,9 @@ def _learn(texts: list[Path], prefix: Path, config: Subwords, threads: int) -> N
         raise DataError(f"{prefix}.model: cannot be written: {error}; make room, then run again") from None
     except RuntimeError as error:
         where = " and ".join(map(str, texts))
+        reason = str(error).rpartition("] ")[2].strip() or str(error).strip()  # without sentencepiece's source lines
         raise ConfigError(
-            f"subwords.size: {config.size} pieces cannot be learned from {where}: {_reason(error)}; "
+            f"subwords.size: {config.size} pieces cannot be learned from {where}: {reason}; "
             f"choose a {'larger size' if 'required_chars' in str(error) else 'smaller size, or give more text'}"
         ) from None
 
@@ -190,8 +191,3 @@ def _write_symbols(text: Path, out: Path) -> Path:
     with out.open("w", encoding="utf-8", newline="\n") as stream:
         stream.writelines(f"{to_symbols(line)}\n" for line in read_lines(text))
     return out
-
-
-def _reason(error: Exception) -> str:
-    """Sentencepiece's own words, without its source lines."""
-    return str(error).rpartition("] ")[2].strip() or str(error).strip()
