@@ -124,6 +124,6 @@ def subwords(clean: Path, out: Path, languages: str, settings: str, threads: int
 @shard_option
 def encode(clean: Path, subwords: Path, out: Path, languages: str, shard: "Shard | None") -> None:
     """Encode the training and validation text of CLEAN with the vocabularies in SUBWORDS; writes the folder OUT."""
-    from nmt.data.batches import encode_corpus
+    from nmt.data.encode import encode_corpus
 
     encode_corpus(clean, subwords, out, languages, shard)

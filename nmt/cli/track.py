@@ -35,7 +35,7 @@ def prepare(settings: str, tables: tuple[Path, ...], out: Path, later: bool) -> 
     """Create the store and one experiment per table, before several jobs run at the same time."""
     from nmt.config.table import load_table
     from nmt.config.workflow import Workflow
-    from nmt.tracking.publish import prepare as prepare_store
+    from nmt.tracking.prepare import prepare as prepare_store
 
     if out.name != "tracking.json":
         raise ConfigError(f"--out: expected tracking.json in some folder, got {out}")
@@ -52,7 +52,7 @@ def prepare(settings: str, tables: tuple[Path, ...], out: Path, later: bool) -> 
 @click.option("--pid", type=int, required=True, help="Process id of the training.")
 def follow(run: Path, tracking: Path, name: str, seed: int, pid: int) -> None:
     """Feed MLflow from the log of the training RUN while it runs."""
-    from nmt.tracking.publish import follow as follow_training
+    from nmt.tracking.follow import follow as follow_training
 
     table, _, system = name.partition("/")
     follow_training(run, tracking, table, system, seed, pid)

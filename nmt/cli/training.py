@@ -53,14 +53,14 @@ def train(
     srun -n 2 nmt train …; each process takes as many threads as --threads says.
     """
     from nmt.system.gpus import claimed
-    from nmt.tracking.follower import start_follower
-    from nmt.training.distributed import place
+    from nmt.tracking.follow import start_follower
+    from nmt.training.distributed import rank_and_size
     from nmt.training.experiment import Experiment
     from nmt.training.train import train as train_model
-    from nmt.training.word_vectors import sides
+    from nmt.training.word_vectors import parse_files
 
-    vectors = sides(word_vectors)
-    experiment, (rank, _) = load_settings(Experiment, settings), place()
+    vectors = parse_files(word_vectors)
+    experiment, (rank, _) = load_settings(Experiment, settings), rank_and_size()
     if tracking and rank == 0:
         start_follower(run, tracking, name, seed)
     with claimed(device):

@@ -45,7 +45,7 @@ def decode(
     """
     from nmt.config.decoding import Decoding
     from nmt.system.gpus import claimed
-    from nmt.translation.translator import decode_file
+    from nmt.translation.decode_file import decode_file
 
     decoding = load_settings(Decoding, settings)
     with claimed(device):

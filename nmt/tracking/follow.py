@@ -1,6 +1,8 @@
 """Feed MLflow from a training's log while the training runs."""
 
 import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -10,6 +12,19 @@ from nmt.tracking.store import first_line, warn
 
 POLL = 2.0  # seconds between looks at a log
 PATIENCE = 60.0  # longest wait, in seconds, between two attempts at a store that fails
+
+
+def start_follower(run: Path, tracking: Path, name: str, seed: int) -> None:
+    """Start `nmt track follow` for the training in this process; it ends when this process ends.
+
+    Args:
+        run: the training's folder.
+        tracking: ``tracking.json``.
+        name: of the run, ``table/system``.
+        seed: of the training.
+    """
+    command = [sys.executable, "-m", "nmt", "track", "follow", str(run), "--tracking", str(tracking)]
+    subprocess.Popen([*command, "--name", name, "--seed", str(seed), "--pid", str(os.getpid())], start_new_session=True)
 
 
 def follow(run_dir: Path, tracking: Path, table: str, system: str, seed: int, pid: int) -> None:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import torch
 
 from nmt.config.training import Training
-from nmt.data.batches import Batch, Indices, Parallel
+from nmt.data.batches import Batch, Parallel
 from nmt.system.files import digest
+from nmt.system.indices import Indices
 from nmt.system.workers import prefetch
 from nmt.training.checkpoint import Progress
 from nmt.training.distributed import Processes

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from nmt.cli.track import follow
-from nmt.tracking.follower import start_follower
+from nmt.tracking.follow import start_follower
 
 
 def test_a_training_starts_its_follower(monkeypatch: pytest.MonkeyPatch) -> None:
