@@ -6,36 +6,35 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field
 
-from nmt.config.types import Strict
+from nmt.config.types import Strict, matching
 from nmt.config.yaml import load
 from nmt.system.errors import ConfigError
 
 FILE = Path("cluster.yaml")
 
-Word = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.,+-]*$")]
-Features = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.|&*()\[\]-]+$")]
-WORD, FEATURES = "letters, digits, _ . , + -", "features as sbatch --constraint has them: a100|h100"
-Gres = Annotated[
-    str, Field(pattern=r"^gpu(:[A-Za-z0-9_.]+)?:[1-9]\d*$", description="gpu:1, or with the model gpu:a100:1")
+Word = Annotated[str, matching(r"^[A-Za-z0-9][A-Za-z0-9_.,+-]*$", "letters, digits, _ . , + -")]
+Features = Annotated[
+    str, matching(r"^[A-Za-z0-9_.|&*()\[\]-]+$", "features as sbatch --constraint has them: a100|h100")
 ]
+Gres = Annotated[str, matching(r"^gpu(:[A-Za-z0-9_.]+)?:[1-9]\d*$", "gpu:1, or with the model gpu:a100:1")]
 
 
 class Gpu(Strict):
-    """What a job with a GPU asks for besides; what is not given is as for every job."""
+    """What a job with a GPU asks for."""
 
-    gres: Gres = "gpu:1"
-    partition: Word | None = Field(None, description=WORD)
-    constraint: Features | None = Field(None, description=FEATURES)
+    gres: Gres = Field("gpu:1", description="GPUs per job, with the model where the cluster has several")
+    partition: Word | None = Field(None, description="partition of GPU jobs; null: that of every job")
+    constraint: Features | None = Field(None, description="features that GPU nodes must have; null: as for every job")
 
 
 class Cluster(Strict):
-    """cluster.yaml: what only the cluster's users know. What is not given is left to the cluster's defaults."""
+    """Your SLURM cluster: cluster.yaml. The cluster's own defaults apply to every key that is null."""
 
-    account: Word | None = Field(None, description=WORD)  # who pays
-    partition: Word | None = Field(None, description=WORD)  # several with commas between
-    qos: Word | None = Field(None, description=WORD)
-    constraint: Features | None = Field(None, description=FEATURES)
-    gpu: Gpu | None = Field(None, description="when not given, everything runs on CPUs")
+    account: Word | None = Field(None, description="account that pays for the jobs")
+    partition: Word | None = Field(None, description="partition of the jobs; several with commas between")
+    qos: Word | None = Field(None, description="quality of service, where the cluster asks for one")
+    constraint: Features | None = Field(None, description="features that nodes must have")
+    gpu: Gpu | None = Field(None, description="GPUs of trainings and translations; null: everything runs on CPUs")
 
     @classmethod
     def here(cls) -> Self:

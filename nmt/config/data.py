@@ -11,28 +11,28 @@ from nmt.config.types import Count, Language, Name, Number, Positive, Probabilit
 
 
 class Cleaning(Strict):
-    """The recipe that turns raw text into the text that models see (in this order)."""
+    """The recipe that turns raw text into the text that models see. The steps run in this order."""
 
-    unicode: Literal["NFC", "NFKC", "none"] = "NFC"
+    unicode: Literal["NFC", "NFKC", "none"] = Field("NFC", description="Unicode normalisation")
     devanagari: bool = Field(
-        False, description="digits, danda, nukta, joiners and vowel signs of Devanagari in one spelling"
+        False, description="one spelling for digits, danda, nukta, joiners and vowel signs of Devanagari"
     )
-    lowercase: bool = True
+    lowercase: bool = Field(True, description="lowercase all text")
     punctuation: bool = Field(True, description="Moses punctuation normalisation")
-    ranges: bool = Field(False, description="the dash between two numbers in a word: to (English), तक (Hindi)")
-    symbols: bool = Field(False, description="English & and currency signs in words: $1 becomes 1 dollar")
-    hyphens: bool = Field(False, description="the hyphen between two words becomes a space")
-    tokenize: Literal["moses", "none"] = "moses"
+    ranges: bool = Field(False, description="replace the dash between two numbers by to (English) or तक (Hindi)")
+    symbols: bool = Field(False, description="write English & and currency signs as words: $1 becomes 1 dollar")
+    hyphens: bool = Field(False, description="replace the hyphen between two words by a space")
+    tokenize: Literal["moses", "none"] = Field("moses", description="tokeniser")
     transliterate: Literal["none", "hk", "iast", "itrans"] = Field(
         "none",
-        description="Devanagari in Latin letters: Harvard-Kyoto, IAST or ITRANS; only in languages written in it",
+        description="write Devanagari in Latin letters by Harvard-Kyoto, IAST or ITRANS; other scripts stay",
     )
     characters: Literal["any", "latin"] = Field(
-        "any", description="latin: keep Latin letters, digits and punctuation, drop every other character"
+        "any", description="characters to keep; latin: Latin letters, digits and punctuation only"
     )
-    max_words: Positive = Field(100, description="training pairs with a longer side are dropped")
+    max_words: Positive = Field(100, description="drop training pairs with a side of more words")
     max_ratio: Annotated[float, Field(ge=1), Number] = Field(
-        9.0, description="training pairs with a larger ratio of lengths are dropped"
+        9.0, description="drop training pairs with a larger ratio of lengths"
     )
     deduplicate: bool = Field(False, description="drop exact repetitions of a training pair")
 
@@ -40,10 +40,10 @@ class Cleaning(Strict):
 class SpecialIds(Strict):
     """Ids of the four special pieces: 0 to 3 in any order."""
 
-    pad: Count = 0
-    unk: Count = 1
-    bos: Count = 2
-    eos: Count = 3
+    pad: Count = Field(0, description="padding")
+    unk: Count = Field(1, description="unknown piece")
+    bos: Count = Field(2, description="beginning of sentence")
+    eos: Count = Field(3, description="end of sentence")
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:
@@ -56,18 +56,21 @@ class Subwords(Strict):
     """How text becomes ids. Learned from training text only."""
 
     kind: Literal["bpe", "bbpe", "words"] = Field(
-        "bpe", description="bbpe: BPE over the bytes of UTF-8 (Wang, Cho and Gu 2019), to which nothing is unknown"
+        "bpe",
+        description="kind of subwords; bbpe: BPE over the bytes of UTF-8, without unknown pieces "
+        "(Wang, Cho and Gu 2019)",
     )
     size: Annotated[int, Field(ge=8, lt=2**31), Number] = Field(
-        8192, description="pieces, the four special ones included; for words: at most"
+        8192, description="number of pieces, the four special ones included; for words: the largest number"
     )
-    joint: bool = Field(True, description="one vocabulary for both sides, or one a side of this size each")
-    ids: SpecialIds = SpecialIds()
+    joint: bool = Field(True, description="one vocabulary for both languages; false: one of this size for each")
+    ids: SpecialIds = Field(SpecialIds(), description="ids of the special pieces")
     dropout: Probability = Field(
-        0.0, description="of each merge, in the training text alone: BPE dropout (Provilkov and others 2020)"
+        0.0,
+        description="BPE dropout: probability to leave out a merge, in training text only (Provilkov and others 2020)",
     )
     segmentations: Positive = Field(
-        1, description="with dropout: times that the training text is encoded, each cut anew; an epoch is all of them"
+        1, description="with dropout: how often the training text is encoded, each time anew; an epoch has them all"
     )
 
     @model_validator(mode="after")
@@ -86,29 +89,29 @@ class Subwords(Strict):
 
 
 class CustomCorpus(Strict):
-    """A user's own text: for each split, one UTF-8 (or gzip) file a language, line by line.
+    """Your own text: for each split one file per language, UTF-8 or gzip, one sentence per line.
 
-    Parallel; or in one language and without ``valid``, to be translated for `AddedText`.
+    Text in one language needs no ``valid``; it can be translated for back_translation and forward_translation.
     """
 
-    train: dict[Language, UserPath]
-    valid: dict[Language, UserPath] = {}
-    tests: dict[Name, dict[Language, UserPath]] = {}
-    licence: str = "not stated"
+    train: dict[Language, UserPath] = Field(description="training text: a file per language")
+    valid: dict[Language, UserPath] = Field({}, description="validation text: a file per language")
+    tests: dict[Name, dict[Language, UserPath]] = Field({}, description="test sets by name: a file per language")
+    licence: str = Field("not stated", description="shown wherever scores are")
 
 
 class Images(Strict):
-    """The pictures of a corpus: a folder of them and a list of names a split, or features that are there already."""
+    """The pictures of a corpus: a folder with one list of names per split, or ready image features."""
 
-    folder: UserPath | None = Field(None, description="of the pictures")
-    lists: dict[Name, UserPath] = Field(
-        {}, description="for each split a file of their names, line by line as its text"
+    folder: UserPath | None = Field(None, description="folder of the pictures")
+    lists: dict[Name, UserPath] = Field({}, description="for each split a file of picture names, one per line of text")
+    missing: Literal["refuse", "blank"] = Field(
+        "refuse", description="what to do about a picture that cannot be read: stop, or take a blank one"
     )
-    missing: Literal["refuse", "blank"] = Field("refuse", description="what to do about pictures that cannot be read")
-    weights: UserPath | None = Field(
-        None, description="a file of the backbone's weights, where it cannot be downloaded"
+    weights: UserPath | None = Field(None, description="file of the backbone's weights; null: a package or a download")
+    features: UserPath | None = Field(
+        None, description="folder of ready arrays instead of pictures, train.npy and so on, one row per line"
     )
-    features: UserPath | None = Field(None, description="a folder of arrays instead, train.npy and so on, a row a line")
 
     @model_validator(mode="after")
     def _one_or_the_other(self) -> Self:

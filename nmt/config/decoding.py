@@ -12,27 +12,28 @@ from nmt.config.types import AboveZero, BatchSize, Count, Number, Positive, Stri
 
 
 class Decoding(Strict):
-    """Search: beam 1 is greedy."""
+    """How a model translates: beam search, greedy search or sampling."""
 
-    beam: Annotated[int, Field(ge=1, le=1000), Number] = 5
+    beam: Annotated[int, Field(ge=1, le=1000), Number] = Field(
+        5, description="hypotheses kept at each step; 1 is greedy search"
+    )
     length_penalty: Annotated[float, Field(ge=-10, le=10), Number] = Field(
         1.0, description="a hypothesis scores log p / length^penalty"
     )
-    nbest: Positive = 1
-    length_factor: AboveZero = Field(2.0, description="longest output = factor * source pieces + extra")
-    length_extra: Count = 10
+    nbest: Positive = Field(1, description="translations per sentence; at most beam")
+    length_factor: AboveZero = Field(2.0, description="longest output = length_factor · source pieces + length_extra")
+    length_extra: Count = Field(10, description="see length_factor")
     batch: BatchSize = Field(
         "8192 tokens",
-        description="64 sentences | 4096 tokens; of these at most 2,048 on the CPU, unless it samples",
+        description="sentences or tokens translated at a time; on the CPU at most 2,048 tokens, except for sampling",
     )
     replace_unknown: bool = Field(
-        False, description="write the source word that was looked at most for <unk> (Jean and others 2015); words only"
+        False,
+        description="replace <unk> by the source word with the most attention (Jean and others 2015); kind: words only",
     )
-    images: Shown | None = Field(
-        None, description="the pictures shown to a multimodal model; when not given, as in its training"
-    )
+    images: Shown | None = Field(None, description="pictures shown to a multimodal model; null: as in its training")
     sampling: bool = Field(
-        False, description="draw each piece by its probability (Edunov and others 2018); beam: 1 only"
+        False, description="draw each piece by its probability (Edunov and others 2018); needs beam: 1"
     )
 
     @model_validator(mode="after")

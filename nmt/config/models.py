@@ -20,8 +20,8 @@ BACKBONES: dict[Backbone, int] = {"resnet50": 2048, "efficientnet-lite0": 1280, 
 Shown = Annotated[
     Literal["right", "blank", "random", "swapped"],
     Field(
-        description="the sentence's own picture; none (zeros); another sentence's, drawn once; its neighbour's, lines "
-        "1 and 2, 3 and 4 exchanged"
+        description="right: the sentence's own picture; blank: zeros; random: another sentence's, drawn once; "
+        "swapped: the neighbour's (lines 1 and 2 exchanged, 3 and 4, …)"
     ),
 ]
 
@@ -36,9 +36,9 @@ def _everywhere(value: Any, places: Iterable[str]) -> Any:
 
 
 class DropoutConfig(Strict):
-    """Dropout probabilities by place."""
+    """Dropout probabilities of a Transformer by place."""
 
-    embedding: Probability = 0.1
+    embedding: Probability = Field(0.1, description="on the sum of embeddings and positions")
     residual: Probability = Field(0.1, description="on each sub-layer's output, before it is added")
     attention: Probability = Field(0.0, description="on the attention weights")
     activation: Probability = Field(0.0, description="after the feed-forward activation")
@@ -50,12 +50,12 @@ def _one_number(value: Any) -> Any:
 
 Tied = Annotated[
     Literal["none", "decoder", "all"],
-    Field(description="decoder: output projection = target embedding; all: the source embedding too"),
+    Field(description="shared weights; decoder: output projection = target embedding; all: the source embedding too"),
 ]
 Dropouts = Annotated[
     DropoutConfig,
     BeforeValidator(_one_number, json_schema_input_type=Probability | DropoutConfig),
-    Field(description="one number sets embedding and residual dropout"),
+    Field(description="dropout by place; one number sets embedding and residual dropout"),
 ]
 
 
@@ -64,18 +64,18 @@ class BaseTransformerConfig(Strict):
 
     kind: str
     layers: Positive = Field(6, description="encoder layers")
-    decoder_layers: Positive | None = Field(None, description="as many as the encoder's when not given")
-    width: Positive = 512
-    ffn: Positive = 2048
-    heads: Positive = 8
-    norm: Literal["post", "pre"] = "post"
-    activation: Literal["relu", "gelu"] = "relu"
+    decoder_layers: Positive | None = Field(None, description="decoder layers; null: as many as encoder layers")
+    width: Positive = Field(512, description="width of embeddings and layers; a multiple of heads")
+    ffn: Positive = Field(2048, description="inner width of the feed-forward sub-layers")
+    heads: Positive = Field(8, description="attention heads")
+    norm: Literal["post", "pre"] = Field("post", description="layer normalisation after or before each sub-layer")
+    activation: Literal["relu", "gelu"] = Field("relu", description="activation of the feed-forward sub-layers")
     tied: Tied = "decoder"
-    positions: Literal["sinusoidal", "learned"] = "sinusoidal"
+    positions: Literal["sinusoidal", "learned"] = Field("sinusoidal", description="positional encoding")
     max_positions: Positive = Field(512, description="longest sentence, in pieces with BOS and EOS")
     scale_embeddings: bool = Field(True, description="multiply embeddings by sqrt(width)")
     context: Literal["none", "gru"] = Field(
-        "none", description="gru: a bidirectional GRU over the encoder's embeddings (Wang, Cho and Gu 2019)"
+        "none", description="gru: put a bidirectional GRU over the encoder's embeddings (Wang, Cho and Gu 2019)"
     )
     dropout: Dropouts = DropoutConfig()
 
@@ -93,50 +93,57 @@ class BaseTransformerConfig(Strict):
 class TransformerConfig(BaseTransformerConfig):
     """Encoder-decoder Transformer (Vaswani and others 2017)."""
 
-    kind: Literal["transformer"] = "transformer"
+    kind: Literal["transformer"] = Field("transformer", description="architecture")
 
 
 class MultimodalConfig(BaseTransformerConfig):
     """Transformer that sees the sentence's picture too (Yao and Wan 2020)."""
 
-    kind: Literal["multimodal"]
+    kind: Literal["multimodal"] = Field(description="architecture")
     fusion: Literal["queries", "concatenation", "gated"] = Field(
         "queries",
-        description="queries: image rows ask, only words are keys and values (Yao and Wan 2020); concatenation: plain "
-        "self-attention over [words; regions]; gated: a gate adds the mean region to the words (Wu and others 2021)",
+        description="how words and picture meet; queries: words and regions are queries, only words are keys and "
+        "values (Yao and Wan 2020); concatenation: self-attention over words and regions; gated: a gate adds the mean "
+        "region to the words (Wu and others 2021)",
     )
     backbone: Backbone = Field(
         "resnet50",
-        description="the network that the image features come from; descriptions: none, but pseudo-regions made of "
-        "other descriptions of the image",
+        description="network that the image features come from; descriptions: no network, but pseudo-regions from "
+        "other descriptions of the picture",
     )
     regions: Positive = Field(49, description="rows of a picture's features")
-    channels: Positive | None = Field(None, description="columns of them; when not given, the backbone's")
-    images: Shown = Field("right", description="the pictures that it is trained with")
+    channels: Positive | None = Field(None, description="columns of a picture's features; null: the backbone's")
+    images: Shown = Field(
+        "right",
+        description="pictures shown in training; right: the sentence's own; blank: zeros; random: another sentence's, "
+        "drawn once; swapped: the neighbour's (lines 1 and 2 exchanged, 3 and 4, …)",
+    )
     image_dropout: Probability = Field(
-        0.0, description="chance that a sentence of training is shown a blank picture, to be able to do without"
+        0.0, description="probability that a training sentence is shown a blank picture instead"
     )
 
 
 class AttentionConfig(Strict):
-    """How a recurrent decoder looks at the source."""
+    """Attention of a recurrent decoder over the source."""
 
     kind: Literal["none", "global", "local-p", "local-m"] = Field(
         "global",
-        description="none: the encoder's last output is fed at every step; local-p: a window around a predicted "
-        "centre; local-m: around the step's own number (Luong and others 2015, section 3.2)",
+        description="none: feed the encoder's last output at every step; global: the whole sentence; local-p: a window "
+        "around a predicted centre; local-m: a window around the step's number (Luong and others 2015, section 3.2)",
     )
     score: Literal["dot", "general", "additive"] = Field(
-        "general", description="d·h | d·Wh (Luong and others, eq. 8) | v·tanh(Wd + Uh) (Bahdanau and others 2015)"
+        "general",
+        description="dot: d·h; general: d·Wh (Luong and others 2015, eq. 8); additive: v·tanh(Wd + Uh) (Bahdanau and "
+        "others 2015)",
     )
-    window: Positive = Field(7, description="local: positions either side of the centre")
+    window: Positive = Field(7, description="local attention: positions on either side of the centre")
 
 
 class RecurrentDropoutConfig(Strict):
     """Dropout probabilities of a recurrent model by place."""
 
-    embedding: Probability = 0.1
-    layers: Probability = Field(0.1, description="on what a layer gives the next")
+    embedding: Probability = Field(0.1, description="on the embeddings")
+    layers: Probability = Field(0.1, description="between layers")
     output: Probability = Field(0.1, description="before the output projection")
 
 
@@ -147,25 +154,25 @@ def _one_for_all(value: Any) -> Any:
 class RecurrentConfig(Strict):
     """Recurrent encoder-decoder with attention (Luong and others 2015)."""
 
-    kind: Literal["recurrent"]
-    cell: Literal["lstm", "gru"] = "lstm"
-    layers: Positive = Field(2, description="on each side")
-    width: Positive = Field(256, description="units of a layer and a direction, and of the embeddings")
-    bidirectional: bool = Field(False, description="the encoder reads both ways")
+    kind: Literal["recurrent"] = Field(description="architecture")
+    cell: Literal["lstm", "gru"] = Field("lstm", description="recurrent cell")
+    layers: Positive = Field(2, description="layers of the encoder, and of the decoder")
+    width: Positive = Field(256, description="units per layer and direction, and width of the embeddings")
+    bidirectional: bool = Field(False, description="the encoder reads in both directions")
     residual: bool = Field(False, description="add each layer's input to its output, from the second layer on")
-    attention: AttentionConfig = AttentionConfig()
+    attention: AttentionConfig = Field(AttentionConfig(), description="attention over the source")
     input_feeding: bool = Field(
-        False, description="what the last step made of its context is fed to the next (Luong and others, section 3.3)"
+        False, description="feed the attentional state of a step to the next step (Luong and others 2015, section 3.3)"
     )
     teacher_forcing: Annotated[float, Field(ge=0, le=1), Number] = Field(
-        1.0, description="chance that a step of training is fed the reference's last word, not its own"
+        1.0, description="probability that a training step is fed the reference's last word, not the model's own"
     )
     tied: Tied = "decoder"
     max_positions: Positive = Field(512, description="longest sentence, in pieces with BOS and EOS")
     dropout: Annotated[
         RecurrentDropoutConfig,
         BeforeValidator(_one_for_all, json_schema_input_type=Probability | RecurrentDropoutConfig),
-    ] = Field(RecurrentDropoutConfig(), description="one number sets all three")
+    ] = Field(RecurrentDropoutConfig(), description="dropout by place; one number sets all three")
 
     @model_validator(mode="after")
     def _parts_fit(self) -> Self:

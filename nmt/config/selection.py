@@ -4,20 +4,19 @@ import math
 from typing import Annotated
 
 from pydantic import (
-    Field,
     TypeAdapter,
     ValidationError,
 )
 
 from nmt.config.training import Training
-from nmt.config.types import amount
+from nmt.config.types import amount, matching
 from nmt.system.errors import ConfigError
 
 Selection = Annotated[
     str,
-    Field(
-        pattern=r"^(last|best|epoch [1-9]\d*|update [1-9]\d*|average [1-9]\d*|average best [1-9]\d*)$",
-        description="last | best | epoch 16 | update 4000 | average 10 (the last ten) | average best 5",
+    matching(
+        r"^(last|best|epoch [1-9]\d*|update [1-9]\d*|average [1-9]\d*|average best [1-9]\d*)$",
+        "last | best | epoch 16 | update 4000 | average 10 (the last ten) | average best 5",
     ),
 ]
 

@@ -13,29 +13,29 @@ from nmt.config.decoding import Decoding
 from nmt.config.models import ModelConfig, TransformerConfig, has_attention
 from nmt.config.selection import Selection
 from nmt.config.training import Training, check_passes
-from nmt.config.types import TAG, Name, Positive, Seed, Seeds, Strict
+from nmt.config.types import TAG, Name, Positive, Seed, Seeds, Strict, matching
 
 
 class AddedText(Strict):
-    """Training pairs one side of which a model wrote.
+    """Training pairs with one side translated by a model.
 
-    A back-translation (Sennrich and others 2016) is a source written for text of the target language. A forward
-    translation is a target written for text of the source language (Zhang and Zong 2016); what an ensemble has written
-    teaches one model to translate as it does (Kim and Rush 2016).
+    Back-translation translates text of the target language into the source language (Sennrich and others 2016).
+    Forward translation translates text of the source language (Zhang and Zong 2016). With an ensemble as the model this
+    is sequence-level knowledge distillation (Kim and Rush 2016).
     """
 
-    model: Annotated[str, Field(pattern=r"^[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*$")] = Field(
-        description="TABLE/SYSTEM that writes: of a back-translation one for the other way round"
+    model: Annotated[str, matching(r"^[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*$", "TABLE/SYSTEM")] = Field(
+        description="system that translates, as TABLE/SYSTEM; for back-translation one of the opposite direction"
     )
-    at: Selection = "best"
-    seed: Seed | Annotated[str, Field(pattern=r"^\d+(-\d+)+$")] = Field(
-        1, description="of that system; those of an ensemble as 1-2-3"
+    at: Selection = Field("best", description="checkpoint selection of that system")
+    seed: Seed | Annotated[str, matching(r"^\d+(-\d+)+$", "seeds of an ensemble, 1-2-3")] = Field(
+        1, description="seed of that system; several as 1-2-3 translate as an ensemble"
     )
-    text: Name = Field(description="the corpus whose training text is translated; it need not have the other language")
-    decoding: Decoding = Decoding(beam=1)
-    copies: Positive = Field(1, description="times that the true pairs are there, beside each added one once")
-    tag: Annotated[str, Field(pattern=TAG)] | None = Field(
-        None, description="a word that each added source begins with (Caswell and others 2019)"
+    text: Name = Field(description="corpus whose training text is translated; it may lack the other language")
+    decoding: Decoding = Field(Decoding(beam=1), description="search; greedy by default")
+    copies: Positive = Field(1, description="how often each true pair is repeated, beside one copy of each added pair")
+    tag: Annotated[str, matching(TAG, "a word of letters A to Z")] | None = Field(
+        None, description="word put before each added source sentence (Caswell and others 2019)"
     )
 
     @field_validator("seed")
@@ -65,20 +65,25 @@ class AddedText(Strict):
 class System(Strict):
     """One trained configuration: data, subwords, model and training."""
 
-    corpus: Name
-    languages: Annotated[str, Field(pattern=r"^[a-z]{2,3}-[a-z]{2,3}$", description="source-target, e.g. en-de")]
-    back_translation: AddedText | None = Field(
-        None, description="pairs that are added to the training text, the source of them a translation"
+    corpus: Name = Field(description="name of a corpus: built in, in nmt/corpora/corpora.yaml, or in config.yaml")
+    languages: Annotated[str, matching(r"^[a-z]{2,3}-[a-z]{2,3}$", "source-target, e.g. en-de")] = Field(
+        description="source and target language"
     )
-    forward_translation: AddedText | None = Field(None, description="the same, the target of them a translation")
-    cleaning: Cleaning = Cleaning()
-    subwords: Subwords = Subwords()
+    back_translation: AddedText | None = Field(
+        None,
+        description="training pairs to add, whose source side is a translation (docs/how-to/add-translated-text.md)",
+    )
+    forward_translation: AddedText | None = Field(
+        None, description="training pairs to add, whose target side is a translation"
+    )
+    cleaning: Cleaning = Field(Cleaning(), description="how raw text is cleaned")
+    subwords: Subwords = Field(Subwords(), description="how text becomes ids")
     word_vectors: dict[Literal["source", "target"], Name] = Field(
         {}, description="word vectors that the embeddings of a side start from, by their name in config.yaml"
     )
-    model: ModelConfig = TransformerConfig()
-    training: Training
-    seeds: Seeds | None = Field(None, description="when not given, config.yaml's seeds")
+    model: ModelConfig = Field(TransformerConfig(), description="architecture and size")
+    training: Training = Field(description="how the model is trained")
+    seeds: Seeds | None = Field(None, description="a training per seed; null: the seeds of config.yaml")
 
     @property
     def source(self) -> str:

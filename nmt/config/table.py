@@ -29,26 +29,26 @@ Metric = Annotated[
         "bleu", "bleu1", "bleu2", "bleu3", "chrf", "ter", "exact", "meteor", "meteor_nltk", "nll_train", "nll_valid"
     ],
     Field(
-        description="bleu1 to bleu3: BLEU of n-grams of at most so many words; exact: share of lines that equal their "
-        "reference; nll: of the training, nats a piece"
+        description="bleu1 to bleu3: BLEU of n-grams up to that length; exact: share of lines that equal their "
+        "reference; nll: negative log-likelihood of the training, nats per piece"
     ),
 ]
 
 
 class Published(Strict):
-    """Figures a report prints: scores on the 0 to 100 scale, and the training's negative log-likelihood (NLL)."""
+    """Published figures: scores from 0 to 100, and negative log-likelihoods (NLL) of the training."""
 
-    bleu: Score | None = None
-    bleu1: Score | None = None
-    bleu2: Score | None = None
-    bleu3: Score | None = None
-    ter: NonNegative | None = None
-    chrf: Score | None = None
-    meteor: Score | None = None
-    meteor_nltk: Score | None = None
-    exact: Score | None = None
-    nll_train: NonNegative | None = None
-    nll_valid: NonNegative | None = None
+    bleu: Score | None = Field(None, description="BLEU")
+    bleu1: Score | None = Field(None, description="BLEU-1")
+    bleu2: Score | None = Field(None, description="BLEU-2")
+    bleu3: Score | None = Field(None, description="BLEU-3")
+    ter: NonNegative | None = Field(None, description="TER; it may exceed 100")
+    chrf: Score | None = Field(None, description="chrF")
+    meteor: Score | None = Field(None, description="METEOR 1.5")
+    meteor_nltk: Score | None = Field(None, description="NLTK's METEOR")
+    exact: Score | None = Field(None, description="exact match, in per cent of the lines")
+    nll_train: NonNegative | None = Field(None, description="NLL on training text, nats per piece")
+    nll_valid: NonNegative | None = Field(None, description="NLL on validation text, nats per piece")
 
     @model_validator(mode="after")
     def _prints_one(self) -> Self:
@@ -60,33 +60,42 @@ class Published(Strict):
 class Row(Strict):
     """One line of a table: a system at a checkpoint selection, decoded one way; or only a published figure."""
 
-    label: str
-    system: Name | None = Field(None, description="not given: a published figure for reference only")
-    at: Selection = "best"
-    ensemble: bool = Field(False, description="the models of all seeds translate together, by their mean")
-    test: Name | None = Field(None, description="when not given, the table's first test set")
-    decoding: Decoding = Decoding()
-    published: Published | None = None
+    label: str = Field(description="what the table calls the row")
+    system: Name | None = Field(None, description="name of a system of this table; null: only a published figure")
+    at: Selection = Field("best", description="checkpoint selection: which checkpoints become the row's model")
+    ensemble: bool = Field(False, description="the models of all seeds translate together, by their mean prediction")
+    test: Name | None = Field(None, description="test set; null: the table's first")
+    decoding: Decoding = Field(Decoding(), description="search")
+    published: Published | None = Field(None, description="published figures to compare with")
     against: str | None = Field(
-        None, description="label of the row it is tested against; not given: the first of its test set that names none"
+        None,
+        description="label of the row that this row is tested against; null: the first trained row on the same test "
+        "set that has no against",
     )
-    note: str | None = None
+    note: str | None = Field(None, description="remark printed below the table")
 
 
 class _Shown(Strict):
     """What a table says of itself, whichever way its systems are given."""
 
-    caption: str
+    caption: str = Field(description="title of the table")
     report: str | None = Field(None, description="published report that the table rebuilds; the overview groups by it")
     comparable: bool = Field(
-        True, description="false: corpus or test sets are not the report's, so no difference to its figures is shown"
+        True,
+        description="false: corpus or test sets are not the report's, so the table shows no difference to its figures",
     )
     tests: Names = Field(description="test sets; rows use the first unless they name another")
-    rows: list[Row] = Field(min_length=1)
-    figures: Annotated[list[Figure], Different] = ["loss", "accuracy", "bleu", "learning-rate"]
+    rows: list[Row] = Field(min_length=1, description="lines of the table, in this order")
+    figures: Annotated[list[Figure], Different] = Field(
+        ["loss", "accuracy", "bleu", "learning-rate"], description="figures drawn with the table"
+    )
     samples: Count = Field(10, description="sample translations shown")
     metrics: Annotated[list[Metric], Different] = Field(
-        ["bleu", "ter", "chrf"], min_length=1, description="shown, in this order; then those that are published"
+        ["bleu", "ter", "chrf"],
+        min_length=1,
+        description="metrics shown, in this order, before further published ones; bleu1 to bleu3: BLEU of n-grams up "
+        "to that length; exact: share of lines that equal their reference; nll: negative log-likelihood in training, "
+        "nats per piece",
     )
 
 
@@ -96,10 +105,12 @@ def _one_of(word: str, allowed: Iterable[str]) -> str:
 
 
 class TableFile(_Shown):
-    """A table as its file gives it: ``defaults`` are merged, key by key, under each system."""
+    """One table: its systems and rows. Its ``defaults`` are merged, key by key, under each system."""
 
-    defaults: dict[str, Any] = Field(default_factory=dict, description="keys of a system")
-    systems: dict[Name, dict[str, Any]]
+    defaults: dict[str, Any] = Field(
+        default_factory=dict, description="keys of a system, for all systems that do not give them"
+    )
+    systems: dict[Name, dict[str, Any]] = Field(description="the trained configurations, by name")
 
 
 class Table(_Shown):

@@ -21,11 +21,11 @@ class Optimizer(Strict):
     muon (Jordan and others 2024) makes the momentum of the matrices between hidden units orthogonal; the rest is AdamW.
     """
 
-    kind: Literal["adam", "adamw", "muon"] = "adam"
-    betas: tuple[Probability, Probability] = (0.9, 0.98)
-    epsilon: AboveZero = 1e-9
-    weight_decay: NonNegative = 0.0
-    momentum: Probability = Field(0.95, description="of muon")
+    kind: Literal["adam", "adamw", "muon"] = Field("adam", description="optimiser")
+    betas: tuple[Probability, Probability] = Field((0.9, 0.98), description="decay rates of Adam's two moments")
+    epsilon: AboveZero = Field(1e-9, description="Adam's epsilon")
+    weight_decay: NonNegative = Field(0.0, description="weight decay; with adam an L2 penalty")
+    momentum: Probability = Field(0.95, description="momentum of muon")
 
     @model_validator(mode="after")
     def _momentum_is_muons(self) -> Self:
@@ -38,15 +38,15 @@ class Optimizer(Strict):
 
 
 class Schedule(Strict):
-    """Learning rate against update: linear warm-up from ``initial``, then the named decay."""
+    """Learning rate by update: linear warm-up from ``initial`` to ``peak``, then the named decay."""
 
-    kind: Literal["inverse-sqrt", "constant", "cosine"] = "inverse-sqrt"
+    kind: Literal["inverse-sqrt", "constant", "cosine"] = Field("inverse-sqrt", description="decay after the warm-up")
     peak: AboveZero | None = Field(
-        None, description="rate after warm-up; when not given (width * warmup)^-0.5, Vaswani and others' eq. 3"
+        None, description="rate after the warm-up; null: (width · warmup)^-0.5 (Vaswani and others 2017, eq. 3)"
     )
-    warmup: Count = Field(4000, description="updates")
-    initial: NonNegative = 0.0
-    cooldown: Count = Field(0, description="last updates, in which a factor falls from 1 to 0")
+    warmup: Count = Field(4000, description="updates of the warm-up")
+    initial: NonNegative = Field(0.0, description="rate at the start of the warm-up")
+    cooldown: Count = Field(0, description="last updates, in which a further factor falls from 1 to 0")
 
     @property
     def to_the_end(self) -> bool:
@@ -61,37 +61,39 @@ class Schedule(Strict):
 
 
 class Consistency(Strict):
-    """Two passes over each sentence, with other dropout; how far their predictions diverge is punished (R-Drop)."""
+    """R-Drop (Liang and others 2021): two passes with different dropout, and a loss on their divergence."""
 
-    weight: AboveZero = Field(
-        5.0, description="of the divergences' mean, beside the passes' losses; Liang and others (2021): alpha"
-    )
-    last: Positive | None = Field(None, description="in so many last updates alone; in all when not given")
+    weight: AboveZero = Field(5.0, description="weight of the mean divergence; alpha in the paper")
+    last: Positive | None = Field(None, description="apply it only in so many last updates; null: in all updates")
 
 
 class Training(Strict):
-    """The training loop."""
+    """The training loop. Give epochs or updates, or both."""
 
-    batch: BatchSize = Field("4096 tokens", description="tokens: sentences times the longest of either side")
+    batch: BatchSize = Field(
+        "4096 tokens", description="size of a batch; tokens: sentences times the longest sentence of either side"
+    )
     accumulate: Positive = Field(1, description="batches per update")
-    epochs: Positive | None = None
-    updates: Positive | None = Field(None, description="stop after whichever of epochs and updates comes first")
-    optimizer: Optimizer = Optimizer()
-    schedule: Schedule = Schedule()
-    label_smoothing: Probability = 0.0
-    consistency: Consistency | None = None
-    clip: AboveZero | None = Field(None, description="largest norm of the gradient")
-    checkpoint_every: Interval = "1 epochs"
-    validate_every: Interval = "1 epochs"
-    validation_bleu: bool = Field(True, description="greedily translate the validation set at each validation")
-    train_bleu: Count = Field(0, description="training sentences translated too, for their BLEU beside it")
-    monitor: Literal["loss", "bleu"] = Field("loss", description="what best means, on the validation set")
+    epochs: Positive | None = Field(None, description="stop after so many passes over the training text")
+    updates: Positive | None = Field(None, description="stop after so many updates; with epochs: whichever comes first")
+    optimizer: Optimizer = Field(Optimizer(), description="optimiser")
+    schedule: Schedule = Field(Schedule(), description="learning rate")
+    label_smoothing: Probability = Field(0.0, description="label smoothing (Szegedy and others 2016)")
+    consistency: Consistency | None = Field(None, description="R-Drop; null: one pass per sentence")
+    clip: AboveZero | None = Field(None, description="largest norm of the gradient; null: no clipping")
+    checkpoint_every: Interval = Field("1 epochs", description="interval of checkpoints")
+    validate_every: Interval = Field("1 epochs", description="interval of validations")
+    validation_bleu: bool = Field(True, description="translate the validation set greedily at each validation")
+    train_bleu: Count = Field(0, description="training sentences to translate at each validation, for their BLEU")
+    monitor: Literal["loss", "bleu"] = Field("loss", description="what decides which checkpoint is best, on validation")
     patience: Positive | None = Field(None, description="stop after so many validations without a better one")
-    keep_last: Positive | None = Field(None, description="checkpoints kept; all when not given")
-    keep_best: Count = Field(1, description="best checkpoints kept besides")
-    precision: Literal["fp32", "bf16"] = "fp32"
+    keep_last: Positive | None = Field(None, description="newest checkpoints to keep; null: all")
+    keep_best: Count = Field(1, description="best checkpoints to keep besides")
+    precision: Literal["fp32", "bf16"] = Field("fp32", description="number format of the computation")
     on_nan: Literal["stop", "skip"] = Field(
-        "stop", description="at a gradient that is no number: stop, its batch saved, or leave the update out and count"
+        "stop",
+        description="what to do at a gradient with NaN or infinity; stop: save the batch and end; skip: leave out the "
+        "update and count it, at most ten in a row",
     )
 
     @model_validator(mode="after")

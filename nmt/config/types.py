@@ -16,10 +16,18 @@ from pydantic import (
 from nmt.system.errors import ConfigError
 from nmt.system.files import digest
 
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", description="letters, digits, _ . -")]
-Language = Annotated[str, Field(pattern=r"^[a-z]{2,3}$", description="two or three small letters, an ISO 639 code")]
-BatchSize = Annotated[str, Field(pattern=r"^[1-9]\d* (sentences|tokens)$", description="64 sentences | 4096 tokens")]
-Interval = Annotated[str, Field(pattern=r"^[1-9]\d* (epochs|updates)$", description="4 epochs | 500 updates")]
+
+def matching(pattern: str, expected: str) -> Any:
+    """Constrain a string by a pattern; messages, editors and the reference say in words what is expected."""
+    return Field(pattern=pattern, json_schema_extra={"patternErrorMessage": expected})
+
+
+Name = Annotated[str, matching(r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", "letters, digits, _ . -")]
+Language = Annotated[str, matching(r"^[a-z]{2,3}$", "two or three small letters, an ISO 639 code")]
+BatchSize = Annotated[
+    str, matching(r"^[1-9]\d* (sentences|tokens)$", "a number and sentences or tokens, e.g. 64 sentences")
+]
+Interval = Annotated[str, matching(r"^[1-9]\d* (epochs|updates)$", "4 epochs | 500 updates")]
 
 
 def _number(value: Any) -> Any:

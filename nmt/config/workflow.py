@@ -17,8 +17,12 @@ from nmt.config.types import Name, Names, Positive, Seeds, Strict, UserPath
 class Tracking(Strict):
     """Where MLflow keeps runs."""
 
-    uri: str | None = Field(None, description="a server; else MLFLOW_TRACKING_URI, else sqlite below results/")
-    live: bool = Field(True, description="follow trainings while they run")
+    uri: str | None = Field(
+        None,
+        description="an MLflow server, http://host:5000; null: the variable MLFLOW_TRACKING_URI, else a sqlite file "
+        "below results/",
+    )
+    live: bool = Field(True, description="show a training while it runs; false: only when it is done")
 
 
 def _or_none(value: Any) -> Any:
@@ -26,33 +30,45 @@ def _or_none(value: Any) -> Any:
 
 
 class Shards(Strict):
-    """Jobs that share out one file's cleaning, encoding or translation; a further one joins what they did."""
+    """Number of jobs that share one file. The number changes no result."""
 
-    clean: Positive = 1
-    encode: Positive = 1
-    decode: Positive = 1
+    clean: Positive = Field(1, description="jobs that clean one corpus")
+    encode: Positive = Field(1, description="jobs that encode one corpus")
+    decode: Positive = Field(1, description="jobs that translate one test set")
 
 
 class Workflow(Strict):
-    """config.yaml: what to build, and on what."""
+    """What to build, and on what: config.yaml."""
 
-    tables: Names
-    seeds: Seeds = [1]
-    device: Literal["auto", "cpu", "cuda"] = "auto"
-    processes: Positive = Field(1, description="of each training; on GPUs each takes one (docs/several-processes.md)")
-    shards: Shards = Field(Shards(), description="jobs that share out one file (docs/large-corpora.md)")
+    tables: Names = Field(description="tables to build: names of files in workflow/tables/")
+    seeds: Seeds = Field([1], description="every system is trained once per seed; a system can name its own seeds")
+    device: Literal["auto", "cpu", "cuda"] = Field(
+        "auto", description="where to train and translate; auto: a GPU if there is one; cuda: stop if there is none"
+    )
+    processes: Positive = Field(
+        1, description="processes of each training; on GPUs each takes one (docs/how-to/several-processes.md)"
+    )
+    shards: Shards = Field(Shards(), description="jobs that share one large file (docs/how-to/large-corpora.md)")
     mirror: UserPath | None = Field(
-        None, description="folder laid out as nmt/corpora/corpora.yaml says under mirror; else NMT_MIRROR, else URLs"
+        None,
+        description="folder that holds the corpora's files (docs/how-to/no-network.md); null: the variable NMT_MIRROR, "
+        "else downloads",
     )
     limit: Positive | None = Field(
-        None, description="cut every split to its first lines, which its sources share, for a trial"
+        None, description="keep only so many lines of every split, for a trial; several sources share them"
     )
-    results: UserPath = Path("results")
-    tracking: Tracking = Tracking()
-    corpora: dict[Name, CustomCorpus] = {}
-    images: dict[Name, Images] = Field({}, description="the pictures of corpora, by the corpus's name")
+    results: UserPath = Field(Path("results"), description="folder that everything is written to")
+    tracking: Tracking = Field(Tracking(), description="MLflow")
+    corpora: dict[Name, CustomCorpus] = Field(
+        {}, description="your own text, by a name of your choosing (docs/how-to/own-corpus.md)"
+    )
+    images: dict[Name, Images] = Field(
+        {}, description="pictures of corpora, by the corpus's name (docs/how-to/images.md)"
+    )
     word_vectors: dict[Name, Annotated[UserPath | None, BeforeValidator(_or_none)]] = Field(
-        {}, description="files of them; none: do without where tables name them"
+        {},
+        description="files of word vectors (GloVe or word2vec text format), by the names that tables use; none: "
+        "embeddings start at random",
     )
 
     @field_validator("results", "mirror")

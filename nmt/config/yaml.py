@@ -2,10 +2,10 @@
 
 import difflib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, cast, get_args, get_origin
+from typing import Annotated, Any, TypeVar, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, Tag, ValidationError
@@ -130,10 +130,9 @@ def _explain(model: type[BaseModel], problem: Any, text: str, where: str) -> str
         expected = " or ".join(", ".join(allowed).rsplit(", ", 1))
         return f"{place}: kind: expected {expected}, got '{got}'{nearest(got, allowed)}"
     if problem["type"] == "string_pattern_mismatch":
-        described = _description_at(model, tagged)
-        return f"{place}: expected {described or problem['ctx']['pattern']}, {got}"
-    if problem["type"] == "string_type" and (described := _description_at(model, tagged)):
-        return f"{place}: expected {described}, {got}"
+        return f"{place}: expected {_expected_at(model, tagged) or problem['ctx']['pattern']}, {got}"
+    if problem["type"] == "string_type" and (words := _expected_at(model, tagged)):
+        return f"{place}: expected {words}, {got}"
     if problem["type"] in ("model_type", "model_attributes_type", "dict_type"):
         return f"{place}: expected keys and their values, {got}"
     if problem["type"] == "value_error":
@@ -183,26 +182,29 @@ def _unwrap(kind: Any) -> Any:
     return kind
 
 
-def _description_at(model: type[BaseModel], path: list[Any]) -> str | None:
+def _expected_at(model: type[BaseModel], path: list[Any]) -> str | None:
+    """The words for the pattern of the string at a path, or None if it has no pattern."""
     parts = [part for part in path if isinstance(part, str)]
     field = _fields_at(model, path[:-1]).get(parts[-1]) if parts else None
     if field is None:
-        return _key_description_at(model, path) or "letters, digits, _ . -"
-    if described := [info.description for info in _inside(field.annotation) if info.description]:
-        return described[0]
-    example = {"batch": "a number and sentences or tokens, e.g. 64 sentences"}
-    return example.get(parts[-1]) or cast("str | None", field.description)
+        return _expected_keys_at(model, path) or "letters, digits, _ . -"
+    return _expected([field, *_inside(field.annotation)])
 
 
-def _key_description_at(model: type[BaseModel], path: list[Any]) -> str | None:
-    """What the keys of the mapping at a path's end say of themselves."""
+def _expected_keys_at(model: type[BaseModel], path: list[Any]) -> str | None:
+    """The words for the pattern of the keys of the mapping at the end of a path."""
     field = _fields_at(model, path[:-2]).get(path[-2]) if len(path) > 1 else None
     keys = get_args(field.annotation)[0] if field and get_origin(field.annotation) is dict else None
-    return next((info.description for info in getattr(keys, "__metadata__", ()) if isinstance(info, FieldInfo)), None)
+    return _expected(info for info in getattr(keys, "__metadata__", ()) if isinstance(info, FieldInfo))
+
+
+def _expected(infos: Iterable[FieldInfo]) -> str | None:
+    extras = (info.json_schema_extra for info in infos)
+    return next((str(extra["patternErrorMessage"]) for extra in extras if isinstance(extra, dict)), None)
 
 
 def _inside(kind: Any) -> Iterator[FieldInfo]:
-    """What the types within a type, those of a list or of an optional value, say of themselves."""
+    """Yield the field information of the types within a type, such as those of a list or an optional value."""
     for part in get_args(kind):
         yield from (info for info in getattr(part, "__metadata__", ()) if isinstance(info, FieldInfo))
         yield from _inside(part)
