@@ -283,8 +283,8 @@ def test_defaults_are_part_of_what_paths_and_states_leave_out() -> None:
     of them. The price: a default must never change its value. A new key needs a new line here, and nothing else.
     """
     defaults = {
-        "Cleaning": "4eb3d697", "Subwords": "4a2b2669", "Transformer": "41a85bb7",
-        "Recurrent": "a41f0665", "Training": "3f4c2d9f", "Multimodal": "ff46beb9", "Decoding": "a512714b",
+        "Cleaning": "4eb3d697", "Subwords": "4a2b2669", "TransformerConfig": "41a85bb7",
+        "RecurrentConfig": "a41f0665", "Training": "3f4c2d9f", "MultimodalConfig": "ff46beb9", "Decoding": "a512714b",
         "Consistency": "bfaff4a9",
     }  # fmt: skip
     models = [
