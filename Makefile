@@ -10,9 +10,10 @@ BIN := .venv/bin
 READY := .venv/.ready
 
 export MLFLOW_DISABLE_TELEMETRY := true
+export NO_MKDOCS_2_WARNING := true
 
-.PHONY: help run test test-slurm test-faults lint format bench bench-peers ui report overview schemas clean-env \
-	clean-results
+.PHONY: help run test test-slurm test-faults lint format bench bench-peers ui report overview schemas reference \
+	docs clean-env clean-results
 
 help:  ## say what there is
 	@sed -n 's/^\([a-z-]*\):.*##/  make \1\t/p' Makefile
@@ -23,7 +24,7 @@ run: $(READY)  ## build the tables that config.yaml lists
 test: $(READY)  ## run the tests, each file in one process
 	$(BIN)/python -m pytest -n auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder $(ARGS)
 
-test-slurm: $(READY)  ## run the workflow on a SLURM cluster of its own; NMT_SLURM: docs/slurm.md
+test-slurm: $(READY)  ## run the workflow on a SLURM cluster of its own; NMT_SLURM: docs/how-to/slurm.md
 	$(BIN)/python -m pytest tests/workflow/test_slurm.py $(ARGS)
 
 test-faults: $(READY)  ## break stages in many ways (some need root, libfaketime) and compare what a rerun gives; prints benchmarks/faults.md
@@ -64,6 +65,12 @@ overview: $(READY)  ## write the overview of all tables into results/README.md
 
 schemas: $(READY)  ## write workflow/schemas from the configuration's models
 	$(BIN)/nmt schemas workflow/schemas
+
+reference: $(READY)  ## write docs/reference/configuration.md and commands.md from the code
+	$(BIN)/python docs/generate.py
+
+docs: $(READY)  ## build the documentation as a site: site/index.html
+	$(BIN)/mkdocs build --strict --quiet
 
 clean-env:  ## delete .venv
 	rm -rf .venv
