@@ -117,7 +117,9 @@ def of_split(
     if (shown := shown or config.images) == "blank":
         return no_pictures
     if features is None:
-        raise ConfigError("--images: expected image features for a multimodal model, got none; see docs/images.md")
+        raise ConfigError(
+            "--images: expected image features for a multimodal model, got none; see docs/how-to/images.md"
+        )
     return Images(features / f"{split}.npy" if features.is_dir() else features, shown, lines, total, config)
 
 

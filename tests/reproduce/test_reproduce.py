@@ -49,7 +49,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     found = Project(tmp_path_factory.mktemp("lent"), {"trial": TRIAL}, limit=60)
     planned = found.snakemake("-n").stdout
     assert jobs(planned)["train"] == 1
-    made = found.snakemake("inputs_trial")  # as docs/reproduce.md says
+    made = found.snakemake("inputs_trial")  # as docs/how-to/reproduce-without-snakemake.md says
     assert made.returncode == 0 and "train" not in jobs(made.stdout), made.stdout
     return found
 

@@ -1,4 +1,4 @@
-/** The server's JSON interface; docs/serve.md has its shapes. */
+/** The server's JSON interface; docs/how-to/serve.md has its shapes. */
 
 /** What the server refused, and after how many seconds it may be asked again (0: never). */
 export class Refusal extends Error {
