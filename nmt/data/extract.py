@@ -33,6 +33,7 @@ class _Progress:
     faulty: dict[int, str] = field(default_factory=dict)  # rows among them whose pictures could not be read, and why
 
 
+@machine.returning_memory()
 def extract(
     folder: Path,
     names: Path,

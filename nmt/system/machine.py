@@ -1,6 +1,7 @@
 """The machine a process runs on: device, threads, memory allocator, matrix kernels, and a description of it all."""
 
 import ctypes
+import gc
 import os
 import platform
 import subprocess
@@ -42,13 +43,32 @@ def prepare(device: str, threads: int | None = None) -> torch.device:
     return chosen
 
 
+def _glibc() -> bool:
+    return platform.libc_ver()[0] == "glibc"
+
+
 def _keep_freed_memory() -> None:
     """Stop malloc from giving large buffers back to the kernel, which costs page faults at every update."""
-    if platform.libc_ver()[0] == "glibc":
+    if _glibc():
         libc = ctypes.CDLL(None)
         libc.mallopt(M_MMAP_MAX, 0)
         libc.mallopt(M_TRIM_THRESHOLD, 2**31 - 1)
         libc.mallopt(M_TOP_PAD, 64 * 2**20)
+
+
+@contextmanager
+def returning_memory() -> Iterator[None]:
+    """Return freed memory to the operating system when this ends; `prepare` made malloc keep it.
+
+    As a decorator it also frees what the function's local variables held. A process that goes on, such as a notebook,
+    then holds no more than it uses.
+    """
+    try:
+        yield
+    finally:
+        gc.collect()  # models and optimisers may be in reference cycles
+        if _glibc():
+            ctypes.CDLL(None).malloc_trim(0)
 
 
 def _keep_few_kernels() -> None:

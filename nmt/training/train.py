@@ -20,6 +20,7 @@ from nmt.training.trainer import Trainer
 from nmt.training.word_vectors import load_vectors
 
 
+@machine.returning_memory()
 def train(
     encoded: Path,
     run: Path,

@@ -38,6 +38,7 @@ BESIDE = ("decoding.json", "alignments.json", "nbest.tsv")
 CHUNK = 4000  # lines of a file that are translated before they are put on disk
 
 
+@machine.returning_memory()
 def decode_file(
     model: Path,
     source: Path,
