@@ -16,7 +16,7 @@ _MOVED = {
 
 
 def __getattr__(name: str) -> Any:
-    """Find what was `nmt.config.NAME` before version 0.2; this goes away with version 0.3."""
+    """Redirect the names of version 0.1, `nmt.config.NAME`, to their modules; removed in version 0.3."""
     if name not in _MOVED:
         raise AttributeError(f"module 'nmt.config' has no attribute '{name}'")
     module = _MOVED[name]

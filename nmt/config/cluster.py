@@ -1,4 +1,4 @@
-"""A SLURM cluster as ``cluster.yaml`` describes it, and what the jobs of profiles/slurm ask of it."""
+"""A SLURM cluster as ``cluster.yaml`` describes it, and the resources that the jobs of profiles/slurm request."""
 
 import sys
 from pathlib import Path
@@ -20,7 +20,7 @@ Gres = Annotated[str, matching(r"^gpu(:[A-Za-z0-9_.]+)?:[1-9]\d*$", "gpu:1, or w
 
 
 class Gpu(Strict):
-    """What a job with a GPU asks for."""
+    """The resources that a job with a GPU requests."""
 
     gres: Gres = Field("gpu:1", description="GPUs per job, with the model where the cluster has several")
     partition: Word | None = Field(None, description="partition of GPU jobs; null: that of every job")
@@ -38,10 +38,10 @@ class Cluster(Strict):
 
     @classmethod
     def here(cls) -> Self:
-        """The description in the folder where Snakemake is started; no file, and all is left to the cluster.
+        """Read cluster.yaml in the current folder; without that file, the cluster's own defaults apply.
 
         Raises:
-            SystemExit: the file has a wrong key or value; Snakemake would wrap another error in its list of options.
+            SystemExit: the file has a wrong key or value. Snakemake would print any other error among its options.
         """
         try:
             return load(cls, FILE) if FILE.exists() else cls()
@@ -50,21 +50,25 @@ class Cluster(Strict):
 
     @property
     def every_job(self) -> dict[str, str]:
-        """The resources of every job, as Snakemake's SLURM plugin calls them."""
-        asked = {"account": self.account, "partition": self.partition}
-        return _quoted({f"slurm_{key}": value for key, value in asked.items()}) | _quoted(
-            {"qos": self.qos, "constraint": self.constraint}
+        """The resources of every job, by the names of Snakemake's SLURM plugin."""
+        return _quoted(
+            {
+                "slurm_account": self.account,
+                "slurm_partition": self.partition,
+                "qos": self.qos,
+                "constraint": self.constraint,
+            }
         )
 
     @property
     def gpu_job(self) -> dict[str, Any]:
-        """The same, of those jobs that compute on a GPU where there is one."""
+        """The resources of the jobs that can compute on a GPU."""
         if self.gpu is None:
             return {"gpu": 0}
-        asked = {"gres": self.gpu.gres, "slurm_partition": self.gpu.partition, "constraint": self.gpu.constraint}
-        return {"gpu": 0} | _quoted(asked)  # the rules' own gpu: 1 would be asked for besides gres
+        resources = {"gres": self.gpu.gres, "slurm_partition": self.gpu.partition, "constraint": self.gpu.constraint}
+        return {"gpu": 0} | _quoted(resources)  # the rules' own gpu: 1 would request a second GPU beside gres
 
 
-def _quoted(asked: dict[str, str | None]) -> dict[str, str]:
-    """What is given, in quotes: Snakemake would evaluate it otherwise."""
-    return {key: repr(value) for key, value in asked.items() if value is not None}
+def _quoted(resources: dict[str, str | None]) -> dict[str, str]:
+    """Drop null values and quote the others, because Snakemake evaluates unquoted ones."""
+    return {key: repr(value) for key, value in resources.items() if value is not None}

@@ -1,4 +1,4 @@
-"""Configuration of text: corpora of one's own, cleaning, subwords."""
+"""Configuration of data: the user's own corpora, cleaning, subwords, pictures."""
 
 from typing import Annotated, Literal, Self
 
@@ -74,17 +74,20 @@ class Subwords(Strict):
     )
 
     @model_validator(mode="after")
-    def _dropout_has_merges(self) -> Self:
+    def _dropout_is_possible(self) -> Self:
         if self.dropout and self.kind == "words":
-            raise ValueError("dropout leaves out merges, and kind: words has none; remove it, or choose kind: bpe")
+            raise ValueError("dropout leaves out BPE merges, but kind: words has none; remove it, or choose kind: bpe")
         if self.segmentations > 1 and not self.dropout:
-            raise ValueError(f"segmentations: {self.segmentations} would all be alike without dropout; give both")
+            raise ValueError(
+                f"segmentations: {self.segmentations} would all be the same without dropout; give dropout too, or "
+                "leave segmentations out"
+            )
         return self
 
     @model_validator(mode="after")
-    def _holds_every_byte(self) -> Self:
+    def _size_covers_bytes(self) -> Self:
         if self.kind == "bbpe" and self.size < 256 + len(SpecialIds.model_fields):
-            raise ValueError(f"kind: bbpe needs size: 260 or more, 256 bytes and 4 special pieces; got {self.size}")
+            raise ValueError(f"kind: bbpe needs size: 260 or more (256 bytes, 4 special pieces), got {self.size}")
         return self
 
 
@@ -106,7 +109,7 @@ class Images(Strict):
     folder: UserPath | None = Field(None, description="folder of the pictures")
     lists: dict[Name, UserPath] = Field({}, description="for each split a file of picture names, one per line of text")
     missing: Literal["refuse", "blank"] = Field(
-        "refuse", description="what to do about a picture that cannot be read: stop, or take a blank one"
+        "refuse", description="if a picture cannot be read; refuse: stop; blank: use a blank picture"
     )
     weights: UserPath | None = Field(None, description="file of the backbone's weights; null: a package or a download")
     features: UserPath | None = Field(
@@ -114,7 +117,7 @@ class Images(Strict):
     )
 
     @model_validator(mode="after")
-    def _one_or_the_other(self) -> Self:
+    def _folder_or_features(self) -> Self:
         if (self.features is None) == (self.folder is None):
-            raise ValueError("expected either folder, with lists, or features")
+            raise ValueError("expected either folder with lists, or features")
         return self

@@ -15,7 +15,7 @@ from nmt.config.choices import Network
 from nmt.config.types import Number, Positive, Probability, Strict
 
 Backbone = Network | Literal["descriptions"]
-#: Channels of an image network's last convolution, and of the vectors of descriptions, which are of no image.
+#: Columns of the features: channels of a network's last convolution, or the width of the vectors of descriptions.
 BACKBONES: dict[Backbone, int] = {"resnet50": 2048, "efficientnet-lite0": 1280, "descriptions": 256}
 Shown = Annotated[
     Literal["right", "blank", "random", "swapped"],
@@ -26,8 +26,11 @@ Shown = Annotated[
 ]
 
 
-def _everywhere(value: Any, places: Iterable[str]) -> Any:
-    """One number for some places, refused here if it is no probability, as the message then names what was written."""
+def _expand_number(value: Any, places: Iterable[str]) -> Any:
+    """Expand one number to a mapping with that number at every place; leave other values to pydantic.
+
+    The range is checked here, so that the message shows what the user wrote.
+    """
     if not isinstance(value, int | float):
         return value
     if not 0 <= value < 1:
@@ -45,7 +48,7 @@ class DropoutConfig(Strict):
 
 
 def _one_number(value: Any) -> Any:
-    return _everywhere(value, ("embedding", "residual"))
+    return _expand_number(value, ("embedding", "residual"))
 
 
 Tied = Annotated[
@@ -60,7 +63,7 @@ Dropouts = Annotated[
 
 
 class BaseTransformerConfig(Strict):
-    """What every kind of Transformer has."""
+    """The fields that all Transformers share."""
 
     kind: str
     layers: Positive = Field(6, description="encoder layers")
@@ -80,7 +83,7 @@ class BaseTransformerConfig(Strict):
     dropout: Dropouts = DropoutConfig()
 
     @model_validator(mode="after")
-    def _heads_divide_width(self) -> Self:
+    def _width_fits(self) -> Self:
         if self.width % self.heads:
             raise ValueError(f"width must be a multiple of heads, got {self.width} and {self.heads}")
         if self.width % 2 and self.context == "gru":
@@ -148,7 +151,7 @@ class RecurrentDropoutConfig(Strict):
 
 
 def _one_for_all(value: Any) -> Any:
-    return _everywhere(value, RecurrentDropoutConfig.model_fields)
+    return _expand_number(value, RecurrentDropoutConfig.model_fields)
 
 
 class RecurrentConfig(Strict):
@@ -177,9 +180,14 @@ class RecurrentConfig(Strict):
     @model_validator(mode="after")
     def _parts_fit(self) -> Self:
         if self.bidirectional and self.attention.kind != "none" and self.attention.score == "dot":
-            raise ValueError("score: dot needs encoder and decoder of one width, got bidirectional; use general")
+            raise ValueError(
+                "score: dot needs an encoder and a decoder of the same width, got bidirectional: true; use general"
+            )
         if self.input_feeding and self.attention.kind == "none":
-            raise ValueError("input_feeding: true needs an attention, got kind: none; the context is fed anyway")
+            raise ValueError(
+                "input_feeding: true needs an attention, got kind: none; leave it out, the context is fed at every "
+                "step already"
+            )
         return self
 
 
@@ -197,5 +205,5 @@ ModelConfig = Annotated[
 
 
 def has_attention(model: TransformerConfig | RecurrentConfig | MultimodalConfig) -> bool:
-    """Whether a model attends to its source."""
+    """Return whether a model has attention over its source."""
     return model.kind != "recurrent" or model.attention.kind != "none"

@@ -1,4 +1,4 @@
-"""JSON schemas of the files that users write, by which editors complete and check them."""
+"""JSON schemas of the files that users write; editors use them to complete and check keys."""
 
 from typing import Any
 
@@ -11,13 +11,13 @@ Schema = dict[str, Any]
 
 
 def schemas() -> dict[str, Schema]:
-    """The schema of each kind of file, by its name."""
+    """Return the schema of each kind of file: ``cluster``, ``config`` and ``table``."""
     return {"cluster": Cluster.model_json_schema(), "config": Workflow.model_json_schema(), "table": _table()}
 
 
 def _table() -> Schema:
-    """That of a table, whose systems may leave to its ``defaults`` any key that they do not give themselves."""
-    table, system = TableFile.model_json_schema(), _in_parts(System.model_json_schema())
+    """Return the schema of a table; no key of a system is required, because ``defaults`` can give it."""
+    table, system = TableFile.model_json_schema(), _without_required(System.model_json_schema())
     table["$defs"] = system.pop("$defs") | table["$defs"] | {"System": system}
     named = table["properties"]["systems"]["patternProperties"]
     for place in (table["properties"]["defaults"], *named.values()):
@@ -25,10 +25,14 @@ def _table() -> Schema:
     return table
 
 
-def _in_parts(schema: Any) -> Any:
-    """The same with no key required, so that more than one of its alternatives may fit."""
+def _without_required(schema: Any) -> Any:
+    """Remove every ``required``. Then several alternatives can match, so ``oneOf`` becomes ``anyOf``."""
     if isinstance(schema, list):
-        return [_in_parts(each) for each in schema]
+        return [_without_required(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
-    return {"anyOf" if key == "oneOf" else key: _in_parts(value) for key, value in schema.items() if key != "required"}
+    return {
+        "anyOf" if key == "oneOf" else key: _without_required(value)
+        for key, value in schema.items()
+        if key != "required"
+    }

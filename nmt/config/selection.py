@@ -22,7 +22,12 @@ Selection = Annotated[
 
 
 def never_kept(at: str, training: Training) -> str | None:
-    """Why a training cannot leave the checkpoints that a selection asks for, or None if it can."""
+    """Return why a training will not keep the checkpoints that a selection asks for, or None if it may.
+
+    Args:
+        at: a checkpoint selection, e.g. ``average 10``.
+        training: the configuration of the training.
+    """
     if at == "last":
         return None
     kind, _, rest = at.rpartition(" ") if at != "best" else ("average best", "", "1")
@@ -39,23 +44,23 @@ def never_kept(at: str, training: Training) -> str | None:
     return _never_saved(number, f"{kind}s", training) or _deleted_again(number, f"{kind}s", training)
 
 
-def _ends(training: Training, unit: str) -> int | None:
+def _last(training: Training, unit: str) -> int | None:
     return training.epochs if unit == "epochs" else training.updates
 
 
 def _too_few(number: int, name: str, interval: str, training: Training) -> str | None:
-    """Why so many checkpoints are never saved, at this interval of the training."""
+    """Return why fewer than ``number`` checkpoints exist at the end, given the setting ``name`` and its interval."""
     every, unit = amount(interval)
-    end = _ends(training, unit)
-    if end is None or number <= (there := math.ceil(end / every)):
+    end = _last(training, unit)
+    if end is None or number <= (saved := math.ceil(end / every)):
         return None
-    how = f"{end} {unit} with training.{name}: {interval} leave {there}"
+    how = f"{end} {unit} with training.{name}: {interval} leave {saved}"
     return f"{how}; ask for no more, or raise training.{unit}"
 
 
 def _never_saved(number: int, unit: str, training: Training) -> str | None:
-    """Why no checkpoint is saved after so many epochs or updates."""
-    (every, counted), end = amount(training.checkpoint_every), _ends(training, unit)
+    """Return why no checkpoint is saved at this epoch or update."""
+    (every, counted), end = amount(training.checkpoint_every), _last(training, unit)
     if end is not None and number > end:
         return f"training ends after {end} {unit}; raise training.{unit}"
     if counted == unit and number % every and number != end:
@@ -64,15 +69,15 @@ def _never_saved(number: int, unit: str, training: Training) -> str | None:
 
 
 def _deleted_again(number: int, unit: str, training: Training) -> str | None:
-    """Why the checkpoint after so many epochs or updates is gone at the end, where it is known when that is."""
-    (every, counted), end = amount(training.checkpoint_every), _ends(training, unit)
-    known = counted == unit and [training.epochs, training.updates, training.patience].count(None) == 2
-    if not known or end is None or training.keep_last is None or number == end:
+    """Return why the checkpoint of this epoch or update is deleted later, if the end of the training is known."""
+    (every, counted), end = amount(training.checkpoint_every), _last(training, unit)
+    end_known = counted == unit and [training.epochs, training.updates, training.patience].count(None) == 2
+    if not end_known or end is None or training.keep_last is None or number == end:
         return None
     newer = end // every - number // every
-    return (
-        f"training.keep_last is {training.keep_last}; raise it to {newer + 1}" if newer >= training.keep_last else None
-    )
+    if newer < training.keep_last:
+        return None
+    return f"training.keep_last is {training.keep_last}; raise it to {newer + 1}"
 
 
 def check_selection(at: str) -> None:

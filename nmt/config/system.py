@@ -1,4 +1,4 @@
-"""A system: one trained configuration, and the text that other systems write for it."""
+"""A system: one trained configuration, and the training text that other systems translate for it."""
 
 from typing import Annotated, Literal, Self
 
@@ -41,24 +41,24 @@ class AddedText(Strict):
     @field_validator("seed")
     @classmethod
     def _each_seed_once(cls, seed: int | str) -> int | str:
-        named = str(seed).split("-")
-        if len(set(named)) < len(named):
+        seeds = str(seed).split("-")
+        if len(set(seeds)) < len(seeds):
             raise ValueError(f"expected different seeds, got {seed}; name each once")
         return seed
 
     @property
     def table(self) -> str:
-        """The table of the model."""
+        """Name of the model's table."""
         return self.model.split("/")[0]
 
     @property
     def system(self) -> str:
-        """The model's system in its table."""
+        """Name of the model's system in its table."""
         return self.model.split("/")[1]
 
     @property
     def translated(self) -> Self:
-        """What decides the translations: the same, however they are mixed in."""
+        """A copy with only the fields that determine the translations, not how they are mixed in."""
         return self.model_copy(update={"copies": 1, "tag": None})
 
 
@@ -97,26 +97,26 @@ class System(Strict):
 
     @property
     def added(self) -> AddedText | None:
-        """What is added to the training text; last, where both are: back-translations to what has forward ones."""
+        """The text that is added last; with both kinds, forward translations come first, back-translations last."""
         return self.back_translation or self.forward_translation
 
     @property
     def way(self) -> Literal["back", "forward"]:
-        """Which way that was translated."""
+        """The direction in which `added` was translated."""
         return "back" if self.back_translation else "forward"
 
     @property
     def before_added(self) -> Self:
-        """The same on the text that it is added to."""
+        """The same system without `added`, trained on the text that it is added to."""
         return self.model_copy(update={f"{self.way}_translation": None})
 
     @property
     def mixtures(self) -> list[Self]:
-        """The same on each text that something is added to make: on its own first, then on what that is made of."""
+        """This system, then each system with one addition fewer, down to a single addition; empty without any."""
         return [self, *self.before_added.mixtures] if self.added else []
 
     def without_added(self, **changes: object) -> Self:
-        """The same on the training text alone, with other changes."""
+        """Return the system without added text, with further fields changed."""
         return self.model_copy(update={"back_translation": None, "forward_translation": None, **changes})
 
     @model_validator(mode="after")
@@ -131,17 +131,17 @@ class System(Strict):
         return self
 
     @model_validator(mode="after")
-    def _sample_is_cut_in_one_way(self) -> Self:
+    def _sample_has_one_segmentation(self) -> Self:
         if self.training.train_bleu and self.subwords.dropout:
             raise ValueError(
-                "training.train_bleu would translate text that subwords.dropout has cut; leave it out, and score "
-                "train_sample in a row"
+                "training.train_bleu does not work with subwords.dropout, which splits the training text at random; "
+                "leave it out, and score the test set train_sample in a row"
             )
         return self
 
 
 def misfit(decoding: Decoding, system: System) -> str | None:
-    """Why a system cannot translate as a decoding asks, or None if it can."""
+    """Return why a system does not support the settings of a decoding, or None if it does."""
     if decoding.replace_unknown and system.subwords.kind != "words":
         return "decoding.replace_unknown needs subwords.kind: words"
     if decoding.replace_unknown and not has_attention(system.model):

@@ -1,4 +1,4 @@
-"""A table: systems and the rows that are made of them."""
+"""A table: its systems, and the rows that show their scores."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -23,7 +23,7 @@ Figure = Literal[
     "loss", "accuracy", "bleu", "learning-curves", "learning-rate", "positions", "mask", "alignment", "picture"
 ]
 ALWAYS = ("bleu", "chrf", "ter", "exact")
-"""Metrics that every row is scored by."""
+"""Metrics that are computed for every row."""
 Metric = Annotated[
     Literal[
         "bleu", "bleu1", "bleu2", "bleu3", "chrf", "ter", "exact", "meteor", "meteor_nltk", "nll_train", "nll_valid"
@@ -51,7 +51,7 @@ class Published(Strict):
     nll_valid: NonNegative | None = Field(None, description="NLL on validation text, nats per piece")
 
     @model_validator(mode="after")
-    def _prints_one(self) -> Self:
+    def _has_figure(self) -> Self:
         if not self.essence():
             raise ValueError("expected a figure, got none; give one, e.g. bleu: 34.2, or leave published out")
         return self
@@ -75,8 +75,8 @@ class Row(Strict):
     note: str | None = Field(None, description="remark printed below the table")
 
 
-class _Shown(Strict):
-    """What a table says of itself, whichever way its systems are given."""
+class _TableFields(Strict):
+    """The fields of a table, except its systems."""
 
     caption: str = Field(description="title of the table")
     report: str | None = Field(None, description="published report that the table rebuilds; the overview groups by it")
@@ -104,8 +104,8 @@ def _one_of(word: str, allowed: Iterable[str]) -> str:
     return f"'{word}'; expected one of {', '.join(names)}{nearest(word, names)}"
 
 
-class TableFile(_Shown):
-    """One table: its systems and rows. Its ``defaults`` are merged, key by key, under each system."""
+class TableFile(_TableFields):
+    """One table: its systems and rows. A system takes each key that it does not give from ``defaults``."""
 
     defaults: dict[str, Any] = Field(
         default_factory=dict, description="keys of a system, for all systems that do not give them"
@@ -113,50 +113,54 @@ class TableFile(_Shown):
     systems: dict[Name, dict[str, Any]] = Field(description="the trained configurations, by name")
 
 
-class Table(_Shown):
-    """One published table (or demonstration), as systems and rows."""
+class Table(_TableFields):
+    """One table, published or new, with ``defaults`` already merged into its systems."""
 
     systems: dict[Name, System]
 
     def test_of(self, row: Row) -> str:
-        """The test set of a row."""
+        """Return the test set of a row."""
         return row.test or self.tests[0]
 
     def rows_of(self, system: str) -> list[Row]:
-        """The rows that a system is behind."""
+        """Return the rows of a system."""
         return [row for row in self.rows if row.system == system]
 
     def seeds_of(self, system: str, seeds: Sequence[int]) -> Sequence[int]:
-        """The seeds of a system: its own, else those of the settings."""
+        """Return the seeds of a system: its own, otherwise ``seeds``, those of the settings."""
         return self.systems[system].seeds or seeds
 
     def models_of(self, row: Row, seeds: Sequence[int]) -> Sequence[int | str]:
-        """The models that translate a row, one after the other: by their seeds, those of an ensemble as ``1-2-3``."""
+        """Return the models of a row by their seeds, e.g. ``[1, 2, 3]``; one name for an ensemble: ``["1-2-3"]``.
+
+        Raises:
+            ConfigError: the row is an ensemble of fewer than two seeds.
+        """
         assert row.system is not None
         own = self.seeds_of(row.system, seeds)
         if row.ensemble and len(own) < 2:
             raise ConfigError(
-                f"row '{row.label}': expected two seeds or more for an ensemble, got {list(own)}; give "
+                f"row '{row.label}': expected at least two seeds for an ensemble, got {list(own)}; give "
                 f"systems.{row.system}.seeds, or leave out ensemble: true"
             )
         return ["-".join(map(str, own))] if row.ensemble else own
 
     @property
     def also(self) -> list[str]:
-        """The metrics that its rows are scored by besides those that every row is."""
+        """The metrics that this table asks for beyond `ALWAYS`."""
         return [metric for metric in ON_REQUEST if metric in self.metrics]
 
     @model_validator(mode="after")
     def _alignment_needs_attention(self) -> Self:
-        tested = [r.system for r in self.rows if r.system in self.systems and self.test_of(r) == self.tests[0]]
-        models = [self.systems[system].model for system in tested if system]
+        names = [row.system for row in self.rows if self.test_of(row) == self.tests[0]]
+        models = [self.systems[name].model for name in names if name in self.systems]
         if "alignment" in self.figures and not any(has_attention(model) for model in models):
             raise ValueError("figures: alignment needs a system with attention, scored on the first test set")
         return self
 
     @property
     def looking(self) -> Row | None:
-        """The first row on the first test set whose system looks at the regions of the right pictures."""
+        """The first row whose model attends to regions of the right pictures, on the first test set."""
         for row in self.rows:
             model = self.systems[row.system].model if row.system in self.systems else None
             if not isinstance(model, MultimodalConfig) or model.fusion == "gated" or model.backbone == "descriptions":
@@ -166,24 +170,25 @@ class Table(_Shown):
         return None
 
     def attended(self, figure: Figure, seeds: Sequence[int]) -> list[tuple[Row, int | str]]:
-        """The rows whose attention a figure shows, all on the first test set, each with the first model behind it.
+        """Return the rows whose attention a figure shows, each with its first model (see `models_of`).
 
-        Of ``alignment`` the first row of each system with attention, of ``picture`` the one that is `looking`.
+        For ``alignment`` these are the first row of each system with attention, on the first test set; for ``picture``
+        the row `looking`; for other figures none.
         """
-        found: dict[str | None, Row] = {}
+        rows: dict[str | None, Row] = {}
         if figure == "picture" and self.looking:
-            found = {self.looking.system: self.looking}
+            rows = {self.looking.system: self.looking}
         elif figure == "alignment":
             for row in self.rows:
                 if row.system and self.test_of(row) == self.tests[0] and has_attention(self.systems[row.system].model):
-                    found.setdefault(row.system, row)
-        return [(row, self.models_of(row, seeds)[0]) for row in found.values()]
+                    rows.setdefault(row.system, row)
+        return [(row, self.models_of(row, seeds)[0]) for row in rows.values()]
 
     @model_validator(mode="after")
     def _picture_needs_regions(self) -> Self:
         if "picture" in self.figures and self.looking is None:
             raise ValueError(
-                "figures: picture needs a multimodal system that looks at the regions of the right pictures, scored on "
+                "figures: picture needs a multimodal system that attends to regions of the right pictures, scored on "
                 "the first test set"
             )
         return self
@@ -194,8 +199,8 @@ class Table(_Shown):
             with at_place("rows", number):
                 self._check_row(row)
                 if row in self.rows[:number]:
-                    raise ValueError(f"row '{row.label}' is there twice; delete one")
-        for number, row in enumerate(self.rows):  # of which any may be compared with any
+                    raise ValueError(f"row '{row.label}' occurs twice; delete one")
+        for number, row in enumerate(self.rows):  # a row may be compared with a later one, so check all rows first
             with at_place("rows", number):
                 self._check_comparison(row)
         return self
@@ -210,7 +215,7 @@ class Table(_Shown):
         if row.test is not None and row.test not in self.tests:
             raise ValueError(f"row '{row.label}' names test {_one_of(row.test, self.tests)}")
         if row.ensemble and row.system is None:
-            raise ValueError(f"row '{row.label}' has no system whose models could translate together; name one")
+            raise ValueError(f"row '{row.label}': ensemble: true needs a system; name one")
         if row.system is None and row.published is None:
             raise ValueError(f"row '{row.label}' has neither a system nor a published figure; give one of them")
 
@@ -218,35 +223,42 @@ class Table(_Shown):
         if row.against is None:
             return
         if row.system is None:
-            raise ValueError(f"row '{row.label}' has no system, so nothing to test against '{row.against}'")
+            raise ValueError(
+                f"row '{row.label}' has no system, so nothing to test against '{row.against}'; name a system, or leave "
+                "against out"
+            )
         others = [other.label for other in self.rows if other is not row and self.rivals(other, row)]
         if others.count(row.against) > 1:
             raise ValueError(f"row '{row.label}': against: several rows are called '{row.against}'; rename one")
         if row.against not in others:
-            there = _one_of(row.against, others) if others else f"'{row.against}'; there is none"
-            raise ValueError(f"row '{row.label}': against: no other trained row of its test set is called {there}")
+            known = _one_of(row.against, others) if others else f"'{row.against}'; it has no other trained row"
+            raise ValueError(f"row '{row.label}': against: no other trained row of its test set is called {known}")
 
     def rival(self, row: Row) -> Row | None:
-        """The row that another asks to be tested against."""
+        """Return the row that ``row.against`` names, or None."""
         others = [other for other in self.rows if other is not row and other.label == row.against]
         return next((other for other in others if self.rivals(other, row)), None)
 
-    def rivals(self, one: Row, other: Row) -> bool:
-        """Whether the translations of two rows are of the same sentences."""
-        if not (one.system and other.system) or self.test_of(one) != self.test_of(other):
+    def rivals(self, first: Row, second: Row) -> bool:
+        """Return whether two rows translate the same sentences, so that a significance test can compare them."""
+        if not (first.system and second.system) or self.test_of(first) != self.test_of(second):
             return False
-        return self.systems[one.system].languages == self.systems[other.system].languages
+        return self.systems[first.system].languages == self.systems[second.system].languages
 
     @model_validator(mode="after")
     def _tests_are_used(self) -> Self:
         used = {self.test_of(row) for row in self.rows}
         if unused := [test for test in self.tests if test not in used]:
-            raise ValueError(f"tests: {', '.join(unused)}: no row is scored on it; leave it out")
+            raise ValueError(f"tests: no row is scored on {', '.join(unused)}; leave it out")
         return self
 
 
 def load_table(path: Path) -> Table:
-    """Read a table file; its ``defaults`` are merged, key by key, under each of its systems."""
+    """Read a table file and merge its ``defaults`` into each system, key by key.
+
+    Raises:
+        ConfigError: as `nmt.config.yaml.parse` does.
+    """
     text = read_config(path)
     value = load_yaml(text, str(path))
     if isinstance(value, dict) and isinstance(value.get("systems"), dict):
@@ -260,9 +272,9 @@ def load_table(path: Path) -> Table:
 
 
 def _merge(base: Any, over: Any, key: str = "") -> Any:
-    """``over`` laid on ``base``: mappings merge key by key, everything else is replaced.
+    """Merge ``over`` into ``base``: mappings key by key; any other value replaces the old one.
 
-    So is a mapping by an empty one, and a model by one of another kind, which has other keys.
+    An empty mapping replaces too, and so does a model of another kind, because its keys differ.
     """
     if not isinstance(base, dict) or not isinstance(over, dict) or not over:
         return over

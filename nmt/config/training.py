@@ -10,8 +10,8 @@ from pydantic import (
 from nmt.config.models import MultimodalConfig, RecurrentConfig, TransformerConfig
 from nmt.config.types import AboveZero, BatchSize, Count, Interval, NonNegative, Positive, Probability, Strict
 
-#: The keys of a training that end it: unless rates or losses depend on them they are no part of what it is, so it can
-#: go on when they change.
+#: The keys that end a training. They do not identify it unless rates or losses depend on them: a finished training can
+#: continue when only they change.
 ENDS = ("epochs", "updates", "patience")
 
 
@@ -28,11 +28,11 @@ class Optimizer(Strict):
     momentum: Probability = Field(0.95, description="momentum of muon")
 
     @model_validator(mode="after")
-    def _momentum_is_muons(self) -> Self:
+    def _momentum_needs_muon(self) -> Self:
         if self.kind != "muon" and "momentum" in self.essence():
             raise ValueError(
-                f"momentum is muon's alone; {self.kind}'s is the first of betas, got {self.momentum}; leave it out, or "
-                "choose kind: muon"
+                f"momentum is for kind: muon only, got {self.momentum} with kind: {self.kind}, whose momentum is the "
+                "first of betas; leave it out, or choose kind: muon"
             )
         return self
 
@@ -50,13 +50,13 @@ class Schedule(Strict):
 
     @property
     def to_the_end(self) -> bool:
-        """Whether the rates depend on where the training ends."""
+        """Whether the rates depend on the number of the last update."""
         return self.kind == "cosine" or self.cooldown > 0
 
     @model_validator(mode="after")
-    def _falls_once(self) -> Self:
+    def _decays_once(self) -> Self:
         if self.kind == "cosine" and self.cooldown:
-            raise ValueError(f"a cosine falls to nothing by itself; leave cooldown out, got {self.cooldown}")
+            raise ValueError(f"kind: cosine falls to 0 by itself; leave cooldown out, got {self.cooldown}")
         return self
 
 
@@ -105,15 +105,15 @@ class Training(Strict):
         return self
 
     @model_validator(mode="after")
-    def _comes_to_its_end(self) -> Self:
-        for what, key, last in (
-            ("its rate has fallen", "schedule.cooldown", self.schedule.cooldown),
-            ("its last updates have come", "consistency.last", self.consistency and self.consistency.last),
+    def _reaches_last_updates(self) -> Self:
+        for key, last in (
+            ("schedule.cooldown", self.schedule.cooldown),
+            ("consistency.last", self.consistency and self.consistency.last),
         ):
             if last and self.patience is not None:
                 raise ValueError(
-                    f"patience would end the training before {what}; leave it or {key} out, "
-                    f"got {self.patience} and {last}"
+                    f"patience can end the training before the last updates, where {key} applies; leave one of them "
+                    f"out, got {self.patience} and {last}"
                 )
             if last and self.updates is not None and last > self.updates:
                 raise ValueError(f"{key} must not exceed updates, got {last} and {self.updates}")
@@ -121,32 +121,32 @@ class Training(Strict):
 
     @property
     def to_the_end(self) -> bool:
-        """Whether rates or losses depend on where the training ends."""
+        """Whether rates or losses depend on the number of the last update."""
         return self.schedule.to_the_end or bool(self.consistency and self.consistency.last)
 
     def consistency_of(self, update: int, total: int) -> float:
-        """Weight of the divergence in an update, counted from 1, of so many; 0 where each sentence passes once."""
+        """Return the weight of the divergence in an update, counted from 1; 0 if each sentence passes only once."""
         if self.consistency is None or update <= total - (self.consistency.last or total):
             return 0.0
         return self.consistency.weight
 
 
 def check_passes(model: TransformerConfig | RecurrentConfig | MultimodalConfig, training: Training) -> None:
-    """Raise ValueError where the passes of `Consistency` would differ by other things than dropout, or by nothing."""
+    """Raise ValueError unless the two passes of `Consistency` differ by dropout and by nothing else."""
     if training.consistency is None:
         return
     if not any(model.dropout.model_dump().values()):
         raise ValueError(
-            "training.consistency needs dropout, got 0 everywhere in model.dropout: both passes would be alike; "
-            "give some, or leave consistency out"
+            "training.consistency needs dropout, got 0 everywhere in model.dropout: both passes would be the same; "
+            "give dropout, or leave consistency out"
         )
     if isinstance(model, RecurrentConfig) and model.teacher_forcing < 1:
         raise ValueError(
-            f"training.consistency needs model.teacher_forcing: 1, got {model.teacher_forcing}: its passes would feed "
-            "different words"
+            f"training.consistency needs model.teacher_forcing: 1, got {model.teacher_forcing}: the two passes would "
+            "be fed different words"
         )
     if isinstance(model, MultimodalConfig) and model.image_dropout:
         raise ValueError(
-            f"training.consistency needs model.image_dropout: 0, got {model.image_dropout}: it would teach that the "
-            "picture makes no difference"
+            f"training.consistency needs model.image_dropout: 0, got {model.image_dropout}: the model would learn to "
+            "ignore the picture"
         )

@@ -31,13 +31,13 @@ Interval = Annotated[str, matching(r"^[1-9]\d* (epochs|updates)$", "4 epochs | 5
 
 
 def _number(value: Any) -> Any:
-    """What may be a number: true is none, though Python takes it for 1."""
+    """Reject booleans, which Python treats as 0 and 1."""
     if isinstance(value, bool):
         raise ValueError(f"expected a number, got {str(value).lower()}")
     return value
 
 
-Number = BeforeValidator(_number)  # comes last: a bound after it would be lost to the JSON schema
+Number = BeforeValidator(_number)  # put it last: the JSON schema loses a bound that follows it
 Count = Annotated[int, Field(ge=0, lt=2**53), Number]
 Positive = Annotated[int, Field(ge=1, lt=2**53), Number]
 NonNegative = Annotated[float, Field(ge=0, le=1e30), Number]
@@ -49,9 +49,9 @@ TAG = r"^[A-Za-z]+$"
 
 
 def _different(values: list[Any]) -> list[Any]:
-    """A list as it is, if no value is in it twice."""
-    if twice := [value for i, value in enumerate(values) if value in values[:i]]:
-        raise ValueError(f"expected different values, got '{twice[0]}' twice")
+    """Reject a list with repeated values."""
+    if repeated := [value for i, value in enumerate(values) if value in values[:i]]:
+        raise ValueError(f"expected different values, got '{repeated[0]}' twice")
     return values
 
 
@@ -66,28 +66,27 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
 
     def essence(self) -> dict[str, Any]:
-        """What differs from the defaults, as JSON: a key that comes to be later changes nothing that there is."""
+        """Return the non-default fields as JSON, so adding a field later leaves existing hashes unchanged."""
         return self.model_dump(mode="json", exclude_defaults=True)
 
     def slug(self, prefix: str) -> str:
-        """A file name that depends on every value: ``prefix-1a2b3c4d``."""
+        """Return a file name that depends on every value: ``prefix-1a2b3c4d``."""
         return f"{prefix}-{digest(self.essence())}"
 
 
-def _at_home(path: Path) -> Path:
-    """``~`` replaced by a user's home."""
+def _expand_home(path: Path) -> Path:
     try:
         return path.expanduser()
     except RuntimeError as error:
         raise ValueError(f"expected a path, got {path}: {error}") from None
 
 
-UserPath = Annotated[Path, AfterValidator(_at_home)]
-"""A path as users write it, ``~`` for their home."""
+UserPath = Annotated[Path, AfterValidator(_expand_home)]
+"""A path as users write it; ``~`` stands for their home."""
 
 
 def check_name(name: str, where: str) -> None:
-    """Raise a ConfigError if a name that becomes part of paths and commands has more than letters, digits, _ . -"""
+    """Raise ConfigError unless a name is safe in paths and commands: only letters, digits, _ . -"""
     try:
         TypeAdapter(Name).validate_python(name)
     except ValidationError:

@@ -1,4 +1,4 @@
-"""``config.yaml``: what to build, and on what."""
+"""``config.yaml``: which tables to build, and where to compute."""
 
 import re
 from pathlib import Path
@@ -38,7 +38,7 @@ class Shards(Strict):
 
 
 class Workflow(Strict):
-    """What to build, and on what: config.yaml."""
+    """Which tables to build, and where to compute: config.yaml."""
 
     tables: Names = Field(description="tables to build: names of files in workflow/tables/")
     seeds: Seeds = Field([1], description="every system is trained once per seed; a system can name its own seeds")
@@ -77,6 +77,6 @@ class Workflow(Strict):
         if value is not None and not re.fullmatch(r"[\w./~+@:,=-]+", str(value)):
             raise ValueError(
                 f"expected a path of letters, digits and . / _ - + @ : , = ~ without spaces, got '{value}'; "
-                "it is written into command lines"
+                "command lines contain this path"
             )
         return value

@@ -1,4 +1,4 @@
-"""Strict reading of YAML: what is wrong is named by file, line, key, what is allowed and the nearest word."""
+"""Strict reading of YAML; errors name file, line, key, what is allowed, and the nearest allowed word."""
 
 import difflib
 import json
@@ -17,7 +17,7 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 class MisplacedError(ValueError):
-    """A value that others do not fit, at a place below the model that found so."""
+    """A ValueError of a model about one of its parts; ``place`` is the part's path below the model."""
 
     def __init__(self, message: str, place: tuple[str | int, ...]) -> None:
         super().__init__(message)
@@ -26,7 +26,11 @@ class MisplacedError(ValueError):
 
 @contextmanager
 def at_place(*place: str | int) -> Iterator[None]:
-    """Have a ValueError tell the line of what it is about, by its keys and numbers below the model that raises it."""
+    """Add a place to a ValueError of the block, so that the message names its line.
+
+    Args:
+        place: keys and numbers of the part that is wrong, below the model that validates it.
+    """
     try:
         yield
     except ValueError as error:
@@ -34,10 +38,10 @@ def at_place(*place: str | int) -> Iterator[None]:
 
 
 def parse(model: type[Model], text: str, where: str) -> Model:
-    """Validate YAML (so JSON too) against a model.
+    """Validate YAML, or JSON, against a model.
 
     Args:
-        model: what the text must be.
+        model: the pydantic model that the text must match.
         text: YAML.
         where: the file's name, for messages.
 
@@ -48,7 +52,7 @@ def parse(model: type[Model], text: str, where: str) -> Model:
 
 
 def validate(model: type[Model], value: Any, text: str, where: str) -> Model:
-    """Validate a value read from YAML ``text`` (kept for line numbers); raises ConfigError as `parse` does."""
+    """Validate a value that was read from YAML ``text``, which gives the line numbers; raises as `parse` does."""
     try:
         return model.model_validate(value)
     except ValidationError as error:
@@ -62,42 +66,42 @@ def load(model: type[Model], path: Path) -> Model:
 
 
 def read_config(path: Path) -> str:
-    """Read a YAML file, or raise a ConfigError that names the nearest file beside it."""
+    """Read a YAML file as text; raises ConfigError, which names a similar file if this one does not exist."""
     try:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
         raise ConfigError(f"{path}, line {line}: expected UTF-8, got other bytes; save it as UTF-8") from None
     except FileNotFoundError:
-        here = sorted(p.stem for p in path.parent.glob("*.yaml")) if path.parent.is_dir() else []
-        near = nearest(path.stem, here)
-        raise ConfigError(f"{path}: no such file; here are: {', '.join(here) or 'none'}{near}") from None
+        names = sorted(p.stem for p in path.parent.glob("*.yaml")) if path.parent.is_dir() else []
+        near = nearest(path.stem, names)
+        raise ConfigError(f"{path}: no such file; here are: {', '.join(names) or 'none'}{near}") from None
     except OSError as error:
         raise ConfigError(f"{path}: expected a file of settings, got: {error.strerror}; name another") from None
 
 
 def load_yaml(text: str, where: str) -> Any:
-    """Parse YAML safely, or raise a ConfigError that names file and line."""
+    """Parse YAML safely; raises ConfigError, which names file and line."""
     try:
         return yaml.load(text, Loader=_UniqueKeys)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else "?"
         raise ConfigError(f"{where}, line {line}: expected YAML, got {error.problem}") from None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:  # a control character, a date that is none
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # e.g. a control character or an impossible date
         raise ConfigError(f"{where}: expected YAML, got {' '.join(str(error).split())}") from None
 
 
 class _UniqueKeys(yaml.SafeLoader):
-    """A safe loader that refuses a key given twice, where YAML would keep the last in silence."""
+    """A safe loader that rejects repeated keys, of which YAML would silently keep the last."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen = set()
         for key, _ in node.value:
             if not isinstance(key, yaml.ScalarNode):
-                raise yaml.constructor.ConstructorError(None, None, "a key that is no single word", key.start_mark)
-            if key.tag == "tag:yaml.org,2002:bool":  # no, Norwegian
+                raise yaml.constructor.ConstructorError(None, None, "a key that is not one word", key.start_mark)
+            if key.tag == "tag:yaml.org,2002:bool":  # e.g. the language code no, Norwegian
                 raise yaml.constructor.ConstructorError(
-                    None, None, f'{key.value}, which YAML takes for true or false; write "{key.value}"', key.start_mark
+                    None, None, f'{key.value}, which YAML reads as true or false; write "{key.value}"', key.start_mark
                 )
             if key.value in seen and key.value != "<<":
                 raise yaml.constructor.ConstructorError(None, None, f"key '{key.value}' twice", key.start_mark)
@@ -106,7 +110,7 @@ class _UniqueKeys(yaml.SafeLoader):
 
 
 def _explain(model: type[BaseModel], problem: Any, text: str, where: str) -> str:
-    """One pydantic problem as one line: file, line, key path, expected, got, nearest."""
+    """Describe one pydantic problem in one line: file, line, key path, expected, got, nearest."""
     tagged = [part for part in problem["loc"] if part != "[key]"]
     path = [part for part in tagged if not _is_tag(part)]
     if problem["type"] == "value_error":
@@ -141,40 +145,40 @@ def _explain(model: type[BaseModel], problem: Any, text: str, where: str) -> str
 
 
 def _shown(value: Any) -> str:
-    """A value as it was written, or the beginning of it."""
+    """Return the beginning of a value, as it was written."""
     try:
         return json.dumps(value, default=str, ensure_ascii=False)[:200]
-    except ValueError:  # it holds itself
+    except ValueError:  # it contains itself
         return repr(value)[:200]
 
 
 def nearest(word: str, allowed: list[str]) -> str:
-    """``; did you mean 'WORD'?`` of the allowed word that is most like this one, or nothing."""
+    """Return ``; did you mean 'WORD'?`` with the most similar allowed word, or an empty string."""
     close = difflib.get_close_matches(word, allowed, 1, 0.5)
     return f"; did you mean '{close[0]}'?" if close else ""
 
 
 def _is_tag(part: Any) -> bool:
-    """Whether a part of a problem's place is no key but says which of several models it is about: ``<recurrent>``."""
+    """Return whether a part of a path is not a key but the tag of one of several models, e.g. ``<recurrent>``."""
     return isinstance(part, str) and part.startswith("<")
 
 
 def _fields_at(model: Any, path: list[Any]) -> dict[str, Any]:
-    """The fields of the model found by walking ``path`` from ``model``."""
+    """Return the fields of the model at ``path``, a path of keys below ``model``; empty if it is no model."""
     for part in path:
         if _is_tag(part):
             model = next(kind for kind in get_args(model) if Tag(part) in get_args(kind))
         elif isinstance(model, type) and issubclass(model, BaseModel):
             field = model.model_fields.get(part)
             model = field.annotation if field else None
-        else:  # a container: its elements' type is the last argument
+        else:  # a container; the last argument is the type of its elements
             model = get_args(model)[-1] if get_args(model) else None
         model = _unwrap(model)
     return dict(model.model_fields) if isinstance(model, type) and issubclass(model, BaseModel) else {}
 
 
 def _unwrap(kind: Any) -> Any:
-    """The first type of an optional or annotated one; a choice between models stays one."""
+    """Return the first type of an optional or annotated type; leave a choice between models as it is."""
     while get_args(kind) and getattr(kind, "__origin__", None) not in (dict, list, tuple):
         if len([part for part in get_args(kind) if get_origin(part) is Annotated]) > 1:
             return kind
@@ -183,56 +187,56 @@ def _unwrap(kind: Any) -> Any:
 
 
 def _expected_at(model: type[BaseModel], path: list[Any]) -> str | None:
-    """The words for the pattern of the string at a path, or None if it has no pattern."""
+    """Return the words for the pattern of the string at a path, or None if it has no pattern."""
     parts = [part for part in path if isinstance(part, str)]
     field = _fields_at(model, path[:-1]).get(parts[-1]) if parts else None
     if field is None:
         return _expected_keys_at(model, path) or "letters, digits, _ . -"
-    return _expected([field, *_inside(field.annotation)])
+    return _pattern_words([field, *_inside(field.annotation)])
 
 
 def _expected_keys_at(model: type[BaseModel], path: list[Any]) -> str | None:
-    """The words for the pattern of the keys of the mapping at the end of a path."""
+    """Return the words for the pattern of the keys of the mapping at the end of a path."""
     field = _fields_at(model, path[:-2]).get(path[-2]) if len(path) > 1 else None
     keys = get_args(field.annotation)[0] if field and get_origin(field.annotation) is dict else None
-    return _expected(info for info in getattr(keys, "__metadata__", ()) if isinstance(info, FieldInfo))
+    return _pattern_words(info for info in getattr(keys, "__metadata__", ()) if isinstance(info, FieldInfo))
 
 
-def _expected(infos: Iterable[FieldInfo]) -> str | None:
+def _pattern_words(infos: Iterable[FieldInfo]) -> str | None:
     extras = (info.json_schema_extra for info in infos)
     return next((str(extra["patternErrorMessage"]) for extra in extras if isinstance(extra, dict)), None)
 
 
 def _inside(kind: Any) -> Iterator[FieldInfo]:
-    """Yield the field information of the types within a type, such as those of a list or an optional value."""
+    """Yield the field information of the types inside a type, e.g. of a list's items or an optional value."""
     for part in get_args(kind):
         yield from (info for info in getattr(part, "__metadata__", ()) if isinstance(info, FieldInfo))
         yield from _inside(part)
 
 
 def _line_of(path: list[Any], text: str) -> int:
-    """Line (from 1) of the deepest part of a key path that the YAML has; looks below ``defaults`` too."""
+    """Return the line, from 1, of the deepest part of a key path that exists in the YAML, or below ``defaults``."""
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.YAMLError:
         return 1
     depth, line = _descend(root, path)
     if len(path) > 2 and path[0] == "systems" and depth < len(path):
-        deeper, other = _descend(root, ["defaults", *path[2:]])
-        if deeper + 1 > depth:
-            return other
+        default_depth, default_line = _descend(root, ["defaults", *path[2:]])
+        if default_depth + 1 > depth:
+            return default_line
     return line
 
 
 def _descend(node: Any, path: list[Any]) -> tuple[int, int]:
-    """How many parts of the path were found, and the line of the last one."""
+    """Return how many parts of the path exist, and the line of the last one."""
     line = 1 if node is None else node.start_mark.line + 1
     for depth, part in enumerate(path):
         if isinstance(node, yaml.MappingNode):
-            found = [(key, value) for key, value in node.value if key.value == str(part)]
-            if not found:
+            matches = [(key, value) for key, value in node.value if key.value == str(part)]
+            if not matches:
                 return depth, line
-            line, node = found[0][0].start_mark.line + 1, found[0][1]
+            line, node = matches[0][0].start_mark.line + 1, matches[0][1]
         elif isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
             node = node.value[part]
             line = node.start_mark.line + 1

@@ -53,7 +53,7 @@ def test_an_ensemble_is_of_all_seeds_and_of_two_at_least() -> None:
     assert found.runs("one") == [("small", 1), ("small", 2)] and found.ensembles("one") == [("small", "1-2")]
     (scores,) = found.scores("one")
     assert "/small/seed1-2/best/news/beam5-" in scores
-    with pytest.raises(ConfigError, match=r"row 'together': expected two seeds or more .* got \[1\]"):
+    with pytest.raises(ConfigError, match=r"row 'together': expected at least two seeds .* got \[1\]"):
         check_ensembles("one", table, Workflow(tables=["one"], seeds=[1]))
 
 

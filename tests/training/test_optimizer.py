@@ -75,7 +75,7 @@ def test_embeddings_and_the_projection_are_no_hidden_matrices(tied: str) -> None
 
 
 def test_a_momentum_that_nothing_would_take_is_refused() -> None:
-    with pytest.raises(ValidationError, match=r"momentum is muon's alone; adam's is the first of betas, got 0\.9"):
+    with pytest.raises(ValidationError, match=r"momentum is for kind: muon only, got 0\.9 with kind: adam"):
         Optimizer(momentum=0.9)
 
 
