@@ -8,7 +8,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 NAMING = ["nmt", "workflow", "profiles", "tests", "config.yaml", "cluster.yaml", "Makefile", "pyproject.toml"]
 NAMING += ["README.md", "CONTRIBUTING.md"]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "results/README.md")]
+PAGES += sorted((ROOT / "docs").rglob("*.md"))
 LONGEST_LINE, MEAN_SENTENCE = 120, 20
 
 
