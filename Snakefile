@@ -1,5 +1,5 @@
 # The whole pipeline: each file below is one stage, and each stage is one `nmt` command.
-from nmt.plan.plan import check_readable, or_exit
+from nmt.plan.load import check_readable, or_exit
 from snakemake.utils import min_version
 
 min_version("9.27")
@@ -50,9 +50,9 @@ for name in PLAN.tables:
         name:
             f"inputs_{name}"
         input:
-            lambda _, name=name: or_exit(PLAN.table_inputs, name),
+            lambda _, name=name: or_exit(PLAN.inputs, name),
         localrule: True
 
 
 onsuccess:
-    print(PLAN.closing_words(TARGETS))
+    print(closing_words(PLAN, TARGETS))

@@ -69,7 +69,8 @@ def overview(results: Path, page: Path) -> None:
 def _load_plan(tables: Sequence[str], settings: Path, seeds: Sequence[int], **overrides: Any) -> "Plan":
     """Load the plan of the named tables in workflow/tables; overrides that are set replace values of the settings."""
     from nmt.config import yaml
-    from nmt.plan.plan import Plan, check_readable
+    from nmt.plan.load import check_readable
+    from nmt.plan.plan import Plan
 
     check_readable(str(settings))
     values = yaml.load_yaml(yaml.read_config(settings), str(settings)) | {"tables": list(dict.fromkeys(tables))}
@@ -118,10 +119,11 @@ def reproduce(
 
     The cheapest training comes first. Run again, it resumes. The workflow takes the finished trainings as done.
     """
+    from nmt.plan.checks import check_tools
     from nmt.reproduce.budget import reproduce as reproduce_tables
 
     plan = _load_plan(tables, settings, seeds, device=device)
-    plan.check_tools([f"table_{name}" for name in plan.settings.tables])
+    check_tools(plan.tables[name] for name in plan.settings.tables)
     outcome = reproduce_tables(plan, plan.settings.tables, minutes, at_once)
     _print_outcome(outcome)
     if outcome["failed"]:

@@ -115,6 +115,13 @@ class System(Strict):
         """This system, then each system with one addition fewer, down to a single addition; empty without any."""
         return [self, *self.before_added.mixtures] if self.added else []
 
+    @property
+    def text_to_translate(self) -> Self:
+        """The same on the text, in one language, that is translated for it; for the folders of that text."""
+        assert self.added
+        language = self.target if self.way == "back" else self.source
+        return self.without_added(corpus=self.added.text, languages=language)
+
     def without_added(self, **changes: object) -> Self:
         """Return the system without added text, with further fields changed."""
         return self.model_copy(update={"back_translation": None, "forward_translation": None, **changes})

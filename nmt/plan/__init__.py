@@ -1,1 +1,1 @@
-"""What the workflow builds: checked settings and the paths of all files."""
+"""What the workflow builds: checked settings, the paths of all files, and the commands that make them."""

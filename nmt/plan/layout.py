@@ -10,6 +10,9 @@ from nmt.config.table import Row
 from nmt.corpora.catalogue import TRAIN_SAMPLE
 
 SAMPLE = 1000
+"""Pairs of a sample of the training text, where the training does not say how many."""
+TABLES = Path("workflow/tables")
+"""The folder of the table files, from the folder that the workflow runs in."""
 
 
 @dataclass(frozen=True)
@@ -25,11 +28,12 @@ class Layout:
 
     def raw(self, system: System) -> Path:
         """Raw text, one ``{split}.{language}`` each, and ``corpus.json``."""
-        added = "".join(f"-{one.added.slug(one.way)}" for one in reversed(system.mixtures) if one.added)
+        mixtures = reversed(system.mixtures)
+        added = "".join(f"-{mixture.added.slug(mixture.way)}" for mixture in mixtures if mixture.added)
         return self.results / "corpora" / f"{self.corpus(system.corpus)}{added}" / system.languages / "raw"
 
     def translations(self, system: System) -> Path:
-        """What a model wrote for a system's training text, ``translations.txt``; of two what is added last."""
+        """What a model wrote for a system's training text, ``translations.txt``; of two, the text added last."""
         assert system.added
         return self.results / f"{system.way}-translated" / self.corpus(system.added.translated.slug(system.languages))
 
@@ -66,9 +70,9 @@ class Layout:
         return self.results / "features" / self.corpus(corpus) / backbone
 
     def run(self, table: str, system: str, seed: int | str) -> Path:
-        """One system trained with one seed: ``training.json``, ``state/`` and what is made of them.
+        """One system trained with one seed: ``training.json``, ``state/``, models and their scores.
 
-        Of several, ``1-2-3``, only what their models make together.
+        The folder of an ensemble, ``1-2-3``, holds only the ensemble's models and their scores.
         """
         return self.runs(table) / system / f"seed{seed}"
 
@@ -76,10 +80,14 @@ class Layout:
         """All systems of a table."""
         return self.results / "runs" / table
 
+    def selected(self, table: str, system: str, seed: int | str, at: str) -> Path:
+        """Model directory of a system at a checkpoint selection, e.g. ``average best 5``."""
+        return self.run(table, system, seed) / at.replace(" ", "-") / "model"
+
     def model(self, table: str, row: Row, seed: int | str) -> Path:
         """Model directory of a row: its system at its checkpoint selection."""
         assert row.system is not None
-        return self.run(table, row.system, seed) / row.at.replace(" ", "-") / "model"
+        return self.selected(table, row.system, seed, row.at)
 
     def scores(self, table: str, row: Row, test: str, seed: int | str) -> Path:
         """Hypotheses, references and scores of a row on a test set."""
@@ -90,16 +98,21 @@ class Layout:
         return self.results / "tables" / table
 
     def record(self, table: str, path: Path) -> Path:
-        """What is kept of a file of a table's runs."""
+        """The committed record of a file of a table's runs."""
         return self.records(table) / path.relative_to(self.runs(table))
 
     def records(self, table: str) -> Path:
-        """What of a table's runs is small enough to keep: logs, translations and scores, where ``runs`` has them."""
+        """Small files of a table's runs that are committed: logs, translations and scores."""
         return self.results / "records" / table
 
     def figures(self, table: str) -> Path:
         """Figures of a table."""
         return self.results / "figures" / table
+
+
+def table_path(table: str) -> Path:
+    """The file of a table."""
+    return TABLES / f"{table}.yaml"
 
 
 def decoding_slug(decoding: Decoding) -> str:

@@ -7,7 +7,10 @@ import pytest
 
 from nmt.config.table import Table
 from nmt.config.workflow import Workflow
-from nmt.plan.plan import Plan, check_ensembles, check_images, check_own_files, check_tests
+from nmt.plan.checks import check_ensembles, check_images, check_own_files, check_tests
+from nmt.plan.closing import requested_tables
+from nmt.plan.plan import Plan
+from nmt.plan.resources import device_resources, training_resources
 from nmt.system.errors import ConfigError
 
 DATA = {"corpus": "mine", "languages": "en-de"}
@@ -70,7 +73,7 @@ def test_a_test_set_of_another_corpus_is_cleaned_in_its_folder_once_for_all_syst
         "test_2016_flickr": ["multi30k"], "test_tatoeba": ["tatoeba-en-fr"], "newstest2014": ["newstest-en-fr"]
     }  # fmt: skip
     for folders in held.values():
-        assert made.made_for(*folders).languages == "en-fr"
+        assert made.system_for(*folders).languages == "en-fr"
 
 
 def described(test: str = "test_2016_flickr", **system: Any) -> Table:
@@ -87,7 +90,10 @@ def test_pseudo_regions_are_of_the_descriptions_whatever_pictures_the_user_has()
     (array,) = made.features(made.system("one", "one"), ["train"])
     assert array == "results/features/multi30k/descriptions/train.npy"
     text, others = made.described("multi30k")
-    assert (made.made_for(str(text)).corpus, made.made_for(str(others)).corpus) == ("multi30k", "multi30k-descriptions")
+    assert (made.system_for(str(text)).corpus, made.system_for(str(others)).corpus) == (
+        "multi30k",
+        "multi30k-descriptions",
+    )
     assert text.parent.name == others.parent.name == "en-de"  # where the descriptions are in English
 
 
@@ -136,8 +142,8 @@ def test_users_files_of_the_pair_only() -> None:
     files = {"en": "a.en", "de": "a.de", "fr": "a.fr"}
     made = plan(corpora={"mine": {"train": files, "valid": files, "tests": {"news": files}}})
     raw = str(made.layout.raw(TABLE.systems["small"]))
-    assert made.own_files(raw) == ["a.en", "a.de"] * 3
-    assert plan().own_files(raw) == []
+    assert made.raw_text(raw).own_files == ["a.en", "a.de"] * 3
+    assert plan().raw_text(raw).own_files == []
 
 
 def test_a_path_in_which_snakemake_would_see_a_wildcard_is_refused(tmp_path: Path) -> None:
@@ -153,7 +159,7 @@ def test_a_path_in_which_snakemake_would_see_a_wildcard_is_refused(tmp_path: Pat
 
 @pytest.mark.parametrize("change", [{"device": "cpu"}, {"processes": 2}, {"mirror": "/elsewhere"}])
 def test_the_closing_stages_do_not_see_where_work_was_done(change: dict[str, Any]) -> None:
-    assert plan(**change).settings_for(["one"]) == plan().settings_for(["one"])
+    assert plan(**change).report_settings(["one"]) == plan().report_settings(["one"])
 
 
 def test_samples_are_of_the_same_sentences_where_their_text_is() -> None:
@@ -170,21 +176,22 @@ def test_samples_are_of_the_same_sentences_where_their_text_is() -> None:
 
 
 def test_the_inputs_of_a_table_need_no_tool_of_another() -> None:
-    made = plan()
-    assert made._asked([]) == made._asked(["all"]) == ["one"]
-    assert made._asked(["table_two"]) == ["two"]
-    assert made._asked(["inputs_two"]) == []
+    settings = plan().settings
+    assert requested_tables(settings, []) == requested_tables(settings, ["all"]) == ["one"]
+    assert requested_tables(settings, ["table_two"]) == ["two"]
+    assert requested_tables(settings, ["inputs_two"]) == []
 
 
 @pytest.mark.parametrize(("device", "claims"), [("cpu", False), ("auto", True), ("cuda", True)])
 def test_a_gpu_is_claimed_unless_the_cpu_is_asked_for(device: str, claims: bool) -> None:
-    assert ("gpu" in plan(device=device).device) == claims
+    assert ("gpu" in device_resources(plan(device=device).settings)) == claims
 
 
 def test_each_process_of_a_training_has_a_gpu_and_is_a_task_of_its_job() -> None:
-    assert plan(device="auto").training == plan(device="auto").device
-    assert plan(device="auto", processes=2).training == {"device": "auto", "gpu": 2, "tasks": 2, "mpi": "srun"}
-    assert "gpu" not in plan(device="cpu", processes=2).training
+    alone, two = plan(device="auto").settings, plan(device="auto", processes=2).settings
+    assert training_resources(alone) == device_resources(alone)
+    assert training_resources(two) == {"device": "auto", "gpu": 2, "tasks": 2, "mpi": "srun"}
+    assert "gpu" not in training_resources(plan(device="cpu", processes=2).settings)
 
 
 def test_unknown_names_are_told_with_the_nearest() -> None:

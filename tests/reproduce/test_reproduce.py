@@ -14,11 +14,12 @@ from typing import Any
 
 import pytest
 import yaml
-from snakes import Project, jobs
+from snakes import ROOT, Project, jobs
 
 from nmt.config.system import System
 from nmt.plan.plan import Plan
-from nmt.reproduce.runs import Run, passed, pieces
+from nmt.reproduce.cost import remaining_pieces, total_pieces
+from nmt.reproduce.runs import Run
 from nmt.training.train import exclusive_lock
 
 SYSTEM: dict[str, Any] = {
@@ -59,7 +60,7 @@ def bare(tmp_path: Path) -> dict[str, str]:
     """An environment in which Snakemake and MLflow cannot be imported."""
     for name in ("snakemake", "mlflow"):
         (tmp_path / f"{name}.py").write_text(f"raise ImportError('{name} is not here')\n")
-    return {**os.environ, "PYTHONPATH": str(tmp_path), "OMP_NUM_THREADS": "1"}
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)]), "OMP_NUM_THREADS": "1"}
 
 
 def command(*arguments: str) -> list[str]:
@@ -98,13 +99,13 @@ def test_a_test_set_that_has_changed_is_translated_and_scored_again(
     monkeypatch.chdir(project.folder)
     run = Run(Plan.load({"tables": ["trial"], "limit": 60}, "config.yaml"), "trial", "short", 1)
     row = run.rows[0]
-    commands = lambda: [command[0] for command in run.scoring(row, "cpu", [])]  # noqa: E731
-    assert commands() == []
+    stages = lambda: [command[1] for command in run.scoring(row, "cpu", 1)]  # noqa: E731
+    assert stages() == []
     raw, clean = run.texts(row)
     for text, made_anew in ((raw / "test.de", ["score"]), (clean / "test.en", ["decode"])):
         whole = text.read_bytes()
         text.write_bytes(whole + b"more\n")
-        assert commands() == made_anew
+        assert stages() == made_anew
         text.write_bytes(whole)
 
 
@@ -189,8 +190,8 @@ def test_a_run_that_another_command_makes_is_left_to_it(project: Project, bare: 
 def test_text_that_is_not_there_is_asked_for(tmp_path: Path, bare: dict[str, str]) -> None:
     lacking = Project(tmp_path / "lacking", {"trial": table(short=SYSTEM)}, limit=60)
     told = reproduce(lacking, bare, "trial", expected=1).stderr
-    assert "left out, for there is no results/encoded" in told
-    assert "bring it here: snakemake --cores all inputs_trial\n" in told
+    assert "left out, inputs are missing: results/encoded" in told
+    assert "copy them here: snakemake --cores all inputs_trial\n" in told
     assert (
         "trail.yaml: no such file; here are: trial; did you mean 'trial'?"
         in reproduce(lacking, bare, "trail", expected=1).stderr
@@ -234,7 +235,7 @@ def test_what_is_cheaper_to_finish_comes_first(project: Project, monkeypatch: py
 )
 def test_pieces_of_a_training(training: dict[str, Any], expected: float) -> None:
     system = System.model_validate(yaml.safe_load("{corpus: scenes, languages: en-de}") | {"training": training})
-    assert pieces(system, {"sentences": 100, "target_pieces": 1200}) == pytest.approx(expected)
+    assert total_pieces(system, {"sentences": 100, "target_pieces": 1200}) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
@@ -244,4 +245,4 @@ def test_pieces_of_a_training(training: dict[str, Any], expected: float) -> None
 def test_pieces_of_two_passes_count_twice(consistency: dict[str, int] | None, done: int, expected: float) -> None:
     training = {"updates": 5, "batch": "50 tokens", "accumulate": 2, "consistency": consistency}
     system = System.model_validate({"corpus": "scenes", "languages": "en-de", "training": training})
-    assert passed(system, {"sentences": 100, "target_pieces": 1200}, done) == expected
+    assert remaining_pieces(system, {"sentences": 100, "target_pieces": 1200}, done) == expected

@@ -139,7 +139,7 @@ def test_without_its_text_a_run_is_left_out(tmp_path: Path, capsys: pytest.Captu
     encoded = kept.layout.encoded(kept.table.systems["small"])
     encoded.rename(encoded.with_name("elsewhere"))
     assert kept.restore([1])["left out"][0] == "small1"
-    assert f"toy/small seed 1: left out, for there is no {encoded}" in capsys.readouterr().err
+    assert f"toy/small seed 1: left out, inputs are missing: {encoded}" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("which", ["references", "source"])
@@ -151,5 +151,5 @@ def test_records_of_another_test_set_are_not_put_back(
     text = raw / "test.de" if which == "references" else clean / "test.en"
     text.write_text("Etwas anderes.\n", encoding="utf-8")
     assert kept.restore([1]) == {"other": ["small1", "large1"]}
-    assert f"toy/small seed 1: {text} is another than the records are of" in capsys.readouterr().err
+    assert f"toy/small seed 1: {text} differs from the text of the records" in capsys.readouterr().err
     assert not any(kept.runs.rglob("*.json"))

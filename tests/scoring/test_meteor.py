@@ -10,8 +10,10 @@ import pytest
 
 from nmt.config.table import Table
 from nmt.config.workflow import Workflow
+from nmt.plan.checks import check_tests, check_tools
+from nmt.plan.commands import score_options
 from nmt.plan.layout import Layout
-from nmt.plan.plan import Plan, check_tests
+from nmt.plan.plan import Plan
 from nmt.scoring import meteor
 from nmt.scoring.meteor import LANGUAGES, Meteor, NltkMeteor
 from nmt.scoring.score import score_lines
@@ -190,12 +192,12 @@ def _table(metrics: list[str], languages: str = "en-de") -> Table:
 
 def test_a_run_that_lacks_tools_stops_before_it_trains(stand_in: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = Plan(Workflow(tables=["one"]), {"one": _table(["bleu", "meteor"]), "two": _table(["bleu"])})
-    assert (plan.score_options("one"), plan.score_options("two")) == (["--also=meteor"], [])
-    plan.check_tools([])
+    assert [score_options(table.also) for table in plan.tables.values()] == [["--also=meteor"], []]
+    check_tools(plan.tables.values())
     monkeypatch.setenv("PATH", str(stand_in / "data"))
-    plan.check_tools(["table_two"])
+    check_tools([plan.tables["two"]])
     with pytest.raises(ConfigError, match="needs Java"):
-        plan.check_tools([])
+        check_tools([plan.tables["one"]])
 
 
 def test_a_language_that_meteor_lacks_is_refused_with_the_table() -> None:

@@ -11,7 +11,9 @@ from nmt.config.models import MultimodalConfig, RecurrentConfig, TransformerConf
 from nmt.config.table import Table
 from nmt.config.workflow import Workflow
 from nmt.models.build import build
-from nmt.plan.plan import Plan, check_vectors
+from nmt.plan.checks import check_vectors
+from nmt.plan.commands import train_options
+from nmt.plan.plan import Plan
 from nmt.system.errors import ConfigError, DataError
 from nmt.text.subwords import Vocabulary
 from nmt.training.word_vectors import load_vectors, parse_files
@@ -143,9 +145,9 @@ def test_tables_name_vectors_and_the_settings_say_where_they_are() -> None:
         check_vectors("one", tables, Workflow(tables=["one"]))
     with pytest.raises(ConfigError, match="no word_vectors"):
         Plan(Workflow(tables=["one"]), tables).vectors(tables["two"].systems["back"])
-    for file, options in (("/data/my glove.txt", ["'--word-vectors=source=/data/my glove.txt'"]), ("none", [])):
+    for file, options in (("/data/my glove.txt", ["--word-vectors=source=/data/my glove.txt"]), ("none", [])):
         settings = Workflow.model_validate({"tables": ["one"], "word_vectors": {"glove": file}})
         check_vectors("one", {"one": table}, settings)
         plan = Plan(settings, {"one": table})
-        assert plan.vector_options(table.systems["one"]) == options
-        assert plan.settings_for(["one"]) == Plan(Workflow(tables=["one"]), {"one": table}).settings_for(["one"])
+        assert train_options([], plan.vectors(table.systems["one"])) == options
+        assert plan.report_settings(["one"]) == Plan(Workflow(tables=["one"]), {"one": table}).report_settings(["one"])

@@ -17,7 +17,8 @@ from nmt.config.system import AddedText
 from nmt.config.table import Table
 from nmt.config.workflow import Workflow
 from nmt.data.batches import Parallel
-from nmt.plan.plan import Plan, check_added_text, check_own_files
+from nmt.plan.checks import check_added_text, check_own_files
+from nmt.plan.plan import Plan
 from nmt.system.errors import ConfigError, DataError
 from nmt.translation.augment import seconds, translate_text
 from nmt.translation.translator import Translator
@@ -241,10 +242,10 @@ def test_translations_are_shared_by_all_that_agree_on_them_and_mixtures_by_those
     assert len({plan.layout.raw(one) for plan, one in zip(plans, systems, strict=True)}) == 3
     plan, system = plans[1], systems[1]
     mixture = plan.mixture(str(plan.layout.raw(system)))
-    assert mixture["raw"] == plan.layout.raw(plan.system("one", "plain")) and mixture["options"] == ["--copies=2"]
-    made = plan.translation(str(mixture["translations"]))
-    assert str(made["model"]) == "results/runs/one/reverse/seed1/best/model" and made["language"] == "de"
-    assert made["text"].parts[-3:] == ("multi30k-descriptions", "de", "raw")
+    assert mixture.raw == plan.layout.raw(plan.system("one", "plain")) and mixture.options == ["--copies=2"]
+    made = plan.translation(str(mixture.translations))
+    assert str(made.model) == "results/runs/one/reverse/seed1/best/model" and made.language == "de"
+    assert made.text.parts[-3:] == ("multi30k-descriptions", "de", "raw")
     assert plan.tested("one", "more", "flores200_dev").back_translation is None
 
 
@@ -254,9 +255,9 @@ def test_an_ensemble_translates_text_of_the_source_language_forward() -> None:
     check_added_text("one", plan.tables, plan.settings)
     system = plan.system("one", "more")
     mixture = plan.mixture(str(plan.layout.raw(system)))
-    made = plan.translation(str(mixture["translations"]))
-    assert str(made["model"]) == "results/runs/one/plain/seed1-2-3/average-2/model" and made["language"] == "en"
-    assert mixture["translations"].parent.name == "forward-translated" and "-forward-" in str(plan.layout.raw(system))
+    made = plan.translation(str(mixture.translations))
+    assert str(made.model) == "results/runs/one/plain/seed1-2-3/average-2/model" and made.language == "en"
+    assert mixture.translations.parent.name == "forward-translated" and "-forward-" in str(plan.layout.raw(system))
 
 
 def test_back_translations_are_added_to_what_has_forward_ones() -> None:
@@ -266,9 +267,9 @@ def test_back_translations_are_added_to_what_has_forward_ones() -> None:
     tables["one"].systems["more"] = system
     plan, (both, taught) = Plan(Workflow(tables=["one"]), tables), system.mixtures
     outer, inner = (plan.mixture(str(plan.layout.raw(one))) for one in (both, taught))
-    assert outer["raw"] == plan.layout.raw(taught) and outer["options"] == ["--copies=2"]
-    assert inner["raw"] == plan.layout.raw(plan.system("one", "plain")) and inner["options"] == ["--copies=3"]
-    assert [one["translations"].parent.name for one in (outer, inner)] == ["back-translated", "forward-translated"]
+    assert outer.raw == plan.layout.raw(taught) and outer.options == ["--copies=2"]
+    assert inner.raw == plan.layout.raw(plan.system("one", "plain")) and inner.options == ["--copies=3"]
+    assert [one.translations.parent.name for one in (outer, inner)] == ["back-translated", "forward-translated"]
     assert re.fullmatch(r"multi30k-forward-\w{8}-back-\w{8}", plan.layout.raw(system).parts[-3])
     assert plan.tested("one", "more", "flores200_dev").mixtures == []
     check_added_text("one", tables, plan.settings)
@@ -291,8 +292,8 @@ def test_text_to_translate_is_of_one_language_and_needs_no_other(tmp_path: Path)
         check_added_text("one", plan.tables, settings)
         check_own_files(plan.tables["one"], settings)
         made = plan.translation(str(plan.layout.translations(plan.system("one", "taught"))))
-        assert made["text"].parts[-3:] == (text, "en", "raw") and made["language"] == "en"
-        assert plan.own_files(str(made["text"])) == own
+        assert made.text.parts[-3:] == (text, "en", "raw") and made.language == "en"
+        assert plan.raw_text(str(made.text)).own_files == own
     (tmp_path / "own.en").unlink()
     with pytest.raises(ConfigError, match=r"corpora.mine.train.en: .*own.en: no such file"):
         check_own_files(plan.tables["one"], settings)

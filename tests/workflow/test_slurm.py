@@ -26,7 +26,7 @@ from safetensors.torch import load_file
 from snakes import ROOT, Project
 
 from nmt.config.system import System
-from nmt.plan.plan import experiment
+from nmt.plan.systems import experiment
 
 SCRIPTS = os.environ.get("NMT_SLURM")
 LINK = Path("/etc/slurm/slurm.conf")

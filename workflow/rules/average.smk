@@ -19,7 +19,7 @@ rule average:
         run=lambda w, input: Path(input.training).parent,
         at=lambda w: w.selection.replace("-", " "),
     shell:
-        "nmt average {params.run} {output.model} --at {params.at:q} --encoded {input.encoded} > {log} 2>&1"
+        logged(commands.average("{params.run}", "{output.model}", at="{params.at:q}", encoded="{input.encoded}"))
 
 
 # The models of several seeds, which translate together.
@@ -33,4 +33,4 @@ rule ensemble:
     conda:
         ENVIRONMENT
     shell:
-        "nmt ensemble {input.models} {output.model} > {log} 2>&1"
+        logged(commands.ensemble("{output.model}", "{input.models}"))

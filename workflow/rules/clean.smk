@@ -4,7 +4,7 @@
 rule clean:
     input:
         raw="<results>/corpora/{corpus}/{languages}/raw",
-        shards=lambda w: shards_of(f"{LAYOUT.results}/corpora/{w.corpus}/{w.languages}/{w.cleaning}", SHARDS.clean),
+        shards=lambda w: shards_of(w, f"{LAYOUT.results}/corpora/{w.corpus}/{w.languages}/{w.cleaning}", SHARDS.clean),
     output:
         clean=directory("<results>/corpora/{corpus}/{languages}/{cleaning}"),
     log:
@@ -17,26 +17,29 @@ rule clean:
         ENVIRONMENT
     threads: CORES
     params:
-        config=lambda w, output: dump(PLAN.made_for(output.clean).cleaning),
+        # Functions of `output` are not compared with those of the last run.
+        clean=lambda w, output: unsharded(w, output[0]),
+        config=lambda w, output: as_json(PLAN.system_for(unsharded(w, output[0])).cleaning),
+        shard=lambda w, output: shard_option(w),
     shell:
-        "nmt clean {input.raw} {output.clean} --languages {wildcards.languages} --config {params.config:q} "
-        "--jobs {threads} > {log} 2>&1"
+        logged(
+            commands.clean(
+                "{input.raw}",
+                "{params.clean}",
+                "{params.shard}",
+                languages="{wildcards.languages}",
+                config="{params.config:q}",
+                jobs="{threads}",
+            )
+        )
 
 
-rule clean_shard:
-    input:
-        raw="<results>/corpora/{corpus}/{languages}/raw",
+use rule clean as clean_shard with:
     output:
         marker=temp(touch("<results>/corpora/{corpus}/{languages}/{cleaning}.shard-{shard}")),
     log:
         "<logs>/clean/{corpus}/{languages}/{cleaning}.shard-{shard}.log",
-    conda:
-        ENVIRONMENT
-    threads: CORES
-    params:
-        clean=lambda w, output: sharded(output.marker)[0],
-        shard=lambda w, output: sharded(output.marker)[1],
-        config=lambda w, output: dump(PLAN.made_for(sharded(output.marker)[0]).cleaning),
-    shell:
-        "nmt clean {input.raw} {params.clean} --languages {wildcards.languages} --config {params.config:q} "
-        "--jobs {threads} --shard {params.shard} > {log} 2>&1"
+    benchmark:
+        "<benchmarks>/clean/{corpus}/{languages}/{cleaning}.shard-{shard}.tsv"
+    group:
+        lambda w: None  # a job of its own

@@ -1,13 +1,18 @@
-# What every stage shares: the checked plan of what is to be made, and where things are.
+# Shared by all stages: the checked plan of what to build, paths, and the text around each command.
 import os
-import shlex
 import signal
 import sys
 from pathlib import Path
 
 from nmt.config.choices import NETWORKS
+from nmt.plan import commands
+from nmt.plan.checks import check_tools
+from nmt.plan.closing import closing_words, requested_tables
+from nmt.plan.load import or_exit
+from nmt.plan.plan import Plan
+from nmt.plan.resources import device_resources, training_resources
+from nmt.plan.systems import as_json, experiment
 from nmt.system.gpus import available
-from nmt.plan.plan import Plan, dump, experiment, or_exit, table_path
 
 # Targets of the command line below; Snakemake gives its targets only after all rules are read.
 TARGETS = [argument for argument in sys.argv[1:] if argument.startswith(("table_", "inputs_"))]
@@ -16,8 +21,9 @@ CONFIG_FILE = str(workflow.configfiles[-1]) if workflow.configfiles else "config
 
 PLAN = or_exit(Plan.load, config, os.path.relpath(CONFIG_FILE), TARGETS)
 LAYOUT = PLAN.layout
-# On a cluster a profile says how many (set-threads); what is not said there is one, for who submits and for the job.
+# On a cluster a profile says how many (set-threads). Without a number there, each job has one.
 CORES = 1 if workflow.remote_exec else workflow.resource_settings.cores or 1
+DEVICE = device_resources(PLAN.settings)
 GPUS = 0 if PLAN.settings.device == "cpu" else len(available())
 SHARE = max(1, CORES // max(1, GPUS))  # threads of each job with a GPU: so many run at once
 ENVIRONMENT = "../../envs/environment.yaml"
@@ -25,8 +31,8 @@ ENVIRONMENT = "../../envs/environment.yaml"
 TRACKING = LAYOUT.results / "tracking.json"
 FOLLOW = f"--tracking {TRACKING}" if PLAN.settings.tracking.live else ""
 
-# A training by several processes: on this machine torchrun starts them, and shares out the job's threads; in a SLURM
-# job srun does, and each task has as many threads as the job asked for.
+# A training by several processes: on this machine torchrun starts them, and they share the job's threads. In a SLURM job
+# srun starts them, and each task has as many threads as the job asked for.
 PROCESSES = PLAN.settings.processes
 LAUNCH, THREADS = "", "{threads}"
 if PROCESSES > 1 and workflow.remote_exec:
@@ -44,11 +50,26 @@ if PLAN.settings.mirror:
 # A scheduler's signal goes to every process of a job. `nmt` saves what it has and ends; the others wait for it.
 signal.signal(signal.SIGUSR1, signal.SIG_IGN)
 STAY = "trap '' TERM USR1; "
-# Warned of its time limit (128 + SIGUSR1), a job on SLURM goes back into the queue, and goes on from what it saved.
+# Warned of its time limit (128 + SIGUSR1), a job on SLURM goes back into the queue, and later resumes.
 REQUEUE = (
     ' || {{ code=$?; if [ $code = 138 ] && [ -n "${{SLURM_JOB_ID:-}}" ]; then '
     'scontrol requeue "$SLURM_JOB_ID" || true; fi; exit $code; }}'
 )
+
+
+def logged(command):
+    """The shell text of a command whose output goes to the log."""
+    return f"{' '.join(command)} > {{log}} 2>&1"
+
+
+def shown(command):
+    """The shell text of a command whose output goes to the terminal too; `tee -i` outlives Ctrl-C."""
+    return f"{' '.join(command)} 2>&1 | tee -i {{log}}"
+
+
+def resumable(text):
+    """The shell text of a job that saves its work when it is stopped."""
+    return f"{STAY}{text}{REQUEUE}"
 
 
 pathvars:
@@ -78,22 +99,28 @@ wildcard_constraints:
     decoding=r"[a-z]+\d*-[0-9a-f]{8}",
 
 
-# A file's chunks are shared out among so many jobs, which leave them beside its output, undeclared, and a marker each.
+# Jobs share the chunks of a file: each leaves its chunks beside the output, undeclared, and a marker.
 SHARDS = PLAN.settings.shards
-# On a cluster: one job makes a corpus ready, one a row's model, translations and scores. Shards are jobs of their own.
+# On a cluster, one job prepares a corpus, and one makes a row's model, translations and scores. Shards have their own jobs.
 TEXT = "text" if SHARDS.encode == 1 else None
 ROW = "row" if SHARDS.decode == 1 else None
 
 
-def shards_of(output, count):
-    """Markers of the jobs that share out an output."""
-    return [f"{output}.shard-{number}-of-{count}" for number in range(1, count + 1)] if count > 1 else []
+def shards_of(wildcards, output, count):
+    """Markers of the jobs that share an output; none for such a job itself."""
+    if count == 1 or "shard" in wildcards.keys():
+        return []
+    return [f"{output}.shard-{number}-of-{count}" for number in range(1, count + 1)]
 
 
-def sharded(marker):
-    """The output that a marker belongs to, and the shard as `nmt` is given it."""
-    output, _, shard = marker.rpartition(".shard-")
-    return output, shard.replace("-of-", "/")
+def unsharded(wildcards, file):
+    """The output that a marker belongs to, or the output itself."""
+    return file.removesuffix(f".shard-{wildcards.shard}") if "shard" in wildcards.keys() else file
+
+
+def shard_option(wildcards):
+    """The option of `nmt` for a job that shares an output; else nothing."""
+    return f"--shard {wildcards.shard.replace('-of-', '/')}" if "shard" in wildcards.keys() else ""
 
 
 def system_of(wildcards):
@@ -102,7 +129,7 @@ def system_of(wildcards):
 
 
 def tested(wildcards):
-    """The same, with the corpus that holds the test set: its text may be another corpus's."""
+    """The same, with the corpus that holds the test set, which may be another."""
     return or_exit(PLAN.tested, wildcards.table, wildcards.system, wildcards.test)
 
 
@@ -111,17 +138,12 @@ def texts_of(wildcards):
     return LAYOUT.texts(tested(wildcards), wildcards.test)
 
 
-def images_option(places):
-    """That option of `nmt` which names image features, quoted; none where there are none."""
-    return [f"--images {shlex.quote(str(place))}" for place in places]
-
-
-def mixed(wildcards):
-    """A folder of raw text with added pairs, as its path has it."""
-    return f"{LAYOUT.results}/corpora/{wildcards.corpus}-{wildcards.mixture}/{wildcards.languages}/raw"
+def mixture(wildcards):
+    """What raw text with added pairs is made from."""
+    return PLAN.mixture(f"{LAYOUT.results}/corpora/{wildcards.corpus}-{wildcards.mixture}/{wildcards.languages}/raw")
 
 
 def translation(wildcards):
-    """What a model, text and decoding make the translations of a path."""
+    """What translations of a text to add are made from."""
     folder = f"{LAYOUT.results}/{wildcards.way}-translated/{wildcards.recipe}"
     return or_exit(PLAN.translation, folder)

@@ -7,6 +7,7 @@ rule decode:
         clean=lambda w: texts_of(w)[1],
         features=lambda w: PLAN.features(tested(w), [w.test], PLAN.decoding(w.decoding).images),
         shards=lambda w: shards_of(
+            w,
             f"{LAYOUT.run(w.table, w.system, w.seed)}/{w.selection}/{w.test}/{w.decoding}/hypotheses.txt",
             SHARDS.decode,
         ),
@@ -24,23 +25,32 @@ rule decode:
         ENVIRONMENT
     threads: SHARE
     resources:
-        **PLAN.device,
+        **DEVICE,
     params:
-        config=lambda w: dump(PLAN.decoding(w.decoding)),
+        config=lambda w: as_json(PLAN.decoding(w.decoding)),
         source=lambda w: system_of(w).source,
-        images=lambda w, input: " ".join(images_option(input.features)),
+        # Functions of `input` or `output` are not compared with those of the last run.
+        images=lambda w, input: commands.decode_options(input.features),
+        hypotheses=lambda w, output: unsharded(w, output[0]),
+        shard=lambda w, output: shard_option(w),
     shell:
-        f"{STAY}"
-        "nmt decode {input.model} {input.clean}/{wildcards.test}.{params.source} {output.hypotheses} "
-        "--config {params.config:q} --device {resources.device} --threads {threads} {params.images} "
-        f"> {{log}} 2>&1{REQUEUE}"
+        resumable(
+            logged(
+                commands.decode(
+                    "{input.model}",
+                    "{input.clean}/{wildcards.test}.{params.source}",
+                    "{params.hypotheses}",
+                    "{params.images:q}",
+                    "{params.shard}",
+                    config="{params.config:q}",
+                    device="{resources.device}",
+                    threads="{threads}",
+                )
+            )
+        )
 
 
-rule decode_shard:
-    input:
-        model="<results>/runs/{table}/{system}/seed{seed}/{selection}/model",
-        clean=lambda w: texts_of(w)[1],
-        features=lambda w: PLAN.features(tested(w), [w.test], PLAN.decoding(w.decoding).images),
+use rule decode as decode_shard with:
     output:
         marker=temp(
             touch(
@@ -49,19 +59,5 @@ rule decode_shard:
         ),
     log:
         "<logs>/decode/{table}/{system}/seed{seed}/{selection}/{test}/{decoding}.shard-{shard}.log",
-    conda:
-        ENVIRONMENT
-    threads: SHARE
-    resources:
-        **PLAN.device,
-    params:
-        hypotheses=lambda w, output: sharded(output.marker)[0],
-        shard=lambda w, output: sharded(output.marker)[1],
-        config=lambda w: dump(PLAN.decoding(w.decoding)),
-        source=lambda w: system_of(w).source,
-        images=lambda w, input: " ".join(images_option(input.features)),
-    shell:
-        f"{STAY}"
-        "nmt decode {input.model} {input.clean}/{wildcards.test}.{params.source} {params.hypotheses} "
-        "--config {params.config:q} --device {resources.device} --threads {threads} {params.images} "
-        f"--shard {{params.shard}} > {{log}} 2>&1{REQUEUE}"
+    benchmark:
+        "<benchmarks>/decode/{table}/{system}/seed{seed}/{selection}/{test}/{decoding}.shard-{shard}.tsv"

@@ -4,7 +4,7 @@
 rule download:
     input:
         # The user's own files, so that an edit of them is seen.
-        lambda w: PLAN.own_files(f"{LAYOUT.results}/corpora/{w.corpus}/{w.languages}/raw"),
+        lambda w: PLAN.raw_text(f"{LAYOUT.results}/corpora/{w.corpus}/{w.languages}/raw").own_files,
     output:
         raw=directory("<results>/corpora/{corpus}/{languages}/raw"),
     log:
@@ -13,7 +13,7 @@ rule download:
     conda:
         ENVIRONMENT
     params:
-        corpus=lambda w, output: PLAN.made_for(output.raw).corpus,
-        options=lambda w, output: PLAN.download_options(output.raw),
+        corpus=lambda w, output: PLAN.raw_text(output.raw).corpus,
+        options=lambda w, output: PLAN.raw_text(output.raw).options,
     shell:
-        "nmt download {params.corpus} {wildcards.languages} {output.raw} {params.options:q} > {log} 2>&1"
+        logged(commands.download("{params.corpus}", "{wildcards.languages}", "{output.raw}", "{params.options:q}"))

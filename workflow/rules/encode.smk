@@ -6,7 +6,7 @@ rule encode:
         clean="<results>/corpora/{corpus}/{languages}/{cleaning}",
         subwords="<results>/subwords/{corpus}/{languages}/{cleaning}/{subwords}",
         shards=lambda w: shards_of(
-            f"{LAYOUT.results}/encoded/{w.corpus}/{w.languages}/{w.cleaning}/{w.subwords}", SHARDS.encode
+            w, f"{LAYOUT.results}/encoded/{w.corpus}/{w.languages}/{w.cleaning}/{w.subwords}", SHARDS.encode
         ),
     output:
         encoded=directory("<results>/encoded/{corpus}/{languages}/{cleaning}/{subwords}"),
@@ -16,23 +16,24 @@ rule encode:
         TEXT
     conda:
         ENVIRONMENT
+    params:
+        # Functions of `output` are not compared with those of the last run.
+        encoded=lambda w, output: unsharded(w, output[0]),
+        shard=lambda w, output: shard_option(w),
     shell:
-        "nmt encode {input.clean} {input.subwords} {output.encoded} --languages {wildcards.languages} > {log} 2>&1"
+        logged(
+            commands.encode(
+                "{input.clean}",
+                "{input.subwords}",
+                "{params.encoded}",
+                "{params.shard}",
+                languages="{wildcards.languages}",
+            )
+        )
 
 
-rule encode_shard:
-    input:
-        clean="<results>/corpora/{corpus}/{languages}/{cleaning}",
-        subwords="<results>/subwords/{corpus}/{languages}/{cleaning}/{subwords}",
+use rule encode as encode_shard with:
     output:
         marker=temp(touch("<results>/encoded/{corpus}/{languages}/{cleaning}/{subwords}.shard-{shard}")),
     log:
         "<logs>/encode/{corpus}/{languages}/{cleaning}/{subwords}.shard-{shard}.log",
-    conda:
-        ENVIRONMENT
-    params:
-        encoded=lambda w, output: sharded(output.marker)[0],
-        shard=lambda w, output: sharded(output.marker)[1],
-    shell:
-        "nmt encode {input.clean} {input.subwords} {params.encoded} --languages {wildcards.languages} "
-        "--shard {params.shard} > {log} 2>&1"

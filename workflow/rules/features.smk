@@ -11,7 +11,7 @@ rule draw:
     params:
         limit=f"--limit {PLAN.settings.limit}" if PLAN.settings.limit else "",
     shell:
-        "nmt draw {output.pictures} {params.limit} > {log} 2>&1"
+        logged(commands.draw("{output.pictures}", "{params.limit}"))
 
 
 # Pseudo-regions: other descriptions of an image as vectors, for systems with backbone: descriptions.
@@ -27,7 +27,7 @@ rule lsa:
     conda:
         ENVIRONMENT
     shell:
-        "nmt lsa {input.descriptions}/train.en {output.analysis} > {log} 2>&1"
+        logged(commands.lsa("{input.descriptions}/train.en", "{output.analysis}"))
 
 
 rule pseudo_regions:
@@ -43,14 +43,20 @@ rule pseudo_regions:
     conda:
         ENVIRONMENT
     shell:
-        "nmt pseudo-regions {input.analysis} {input.sentences}/{wildcards.split}.en "
-        "{input.descriptions}/{wildcards.split}.en {output.array} > {log} 2>&1"
+        logged(
+            commands.pseudo_regions(
+                "{input.analysis}",
+                "{input.sentences}/{wildcards.split}.en",
+                "{input.descriptions}/{wildcards.split}.en",
+                "{output.array}",
+            )
+        )
 
 
-# What is done already of an interrupted array lies beside it, undeclared, as Snakemake would delete it.
+# The finished part of an interrupted array lies beside it, undeclared, as Snakemake would delete it.
 rule features:
     input:
-        pictures=lambda w: or_exit(PLAN.pictures, w.corpus, w.split)["made"],
+        pictures=lambda w: or_exit(PLAN.pictures, w.corpus, w.split).source,
     output:
         array="<results>/features/{corpus}/{backbone}/{split}.npy",
         making="<results>/features/{corpus}/{backbone}/{split}.json",
@@ -63,11 +69,20 @@ rule features:
         ENVIRONMENT
     threads: CORES
     resources:
-        **PLAN.device,
+        **DEVICE,
     params:
-        folder=lambda w: PLAN.pictures(w.corpus, w.split)["folder"],
-        names=lambda w: PLAN.pictures(w.corpus, w.split)["names"],
-        options=lambda w: PLAN.features_options(w.corpus),
+        folder=lambda w: PLAN.pictures(w.corpus, w.split).folder,
+        names=lambda w: PLAN.pictures(w.corpus, w.split).names,
+        options=lambda w: PLAN.pictures(w.corpus, w.split).options,
     shell:
-        "nmt features {params.folder:q} {params.names:q} {output.array} --backbone {wildcards.backbone} "
-        "{params.options:q} --device {resources.device} --threads {threads} 2>&1 | tee -i {log}"
+        shown(
+            commands.features(
+                "{params.folder:q}",
+                "{params.names:q}",
+                "{output.array}",
+                "{params.options:q}",
+                backbone="{wildcards.backbone}",
+                device="{resources.device}",
+                threads="{threads}",
+            )
+        )

@@ -1,5 +1,5 @@
-# A table as Markdown, CSV, JSON and one HTML page, and its figures, each `update`: after a report that fails Snakemake puts
-# back the last one. Records (results/records) are no outputs: what is kept of trainings is nobody's to delete.
+# A table as Markdown, CSV, JSON and one HTML page, and its figures. They are marked `update`, so Snakemake restores the last
+# report when a new one fails. Records (results/records) are not declared as outputs, so Snakemake never deletes them.
 
 
 rule report:
@@ -7,7 +7,7 @@ rule report:
         table="workflow/tables/{table}.yaml",
         scores=lambda w: PLAN.scores(w.table),
         runs=lambda w: PLAN.training_files(w.table),
-        pictures=lambda w: PLAN.drawn_over(w.table),
+        pictures=lambda w: PLAN.pictures_shown(w.table),
     output:
         update(multiext("<results>/tables/{table}", ".md", ".csv", ".json")),
         page=report(
@@ -29,6 +29,6 @@ rule report:
     conda:
         ENVIRONMENT
     params:
-        config=lambda w: PLAN.settings_for([w.table]),
+        config=lambda w: PLAN.report_settings([w.table]),
     shell:
-        "nmt report {input.table} --config {params.config:q} > {log} 2>&1"
+        logged(commands.report("{input.table}", config="{params.config:q}"))

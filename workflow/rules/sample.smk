@@ -15,5 +15,12 @@ rule sample:
     params:
         folder=lambda w, output: Path(output.raw).parent,
     shell:
-        "nmt sample {input.raw} {input.clean} {params.folder} --languages {wildcards.languages} "
-        "--count {wildcards.pairs} > {log} 2>&1"
+        logged(
+            commands.sample(
+                "{input.raw}",
+                "{input.clean}",
+                "{params.folder}",
+                languages="{wildcards.languages}",
+                count="{wildcards.pairs}",
+            )
+        )

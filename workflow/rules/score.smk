@@ -1,4 +1,4 @@
-# BLEU, chrF, TER and what else the table asks for, with the texts they were computed from beside them.
+# BLEU, chrF, TER and the other metrics of the table, beside the texts that they were computed from.
 
 
 rule score:
@@ -27,8 +27,17 @@ rule score:
     params:
         languages=lambda w: system_of(w).languages,
         folder=lambda w, output: Path(output.scores).parent,
-        also=lambda w: PLAN.score_options(w.table),
+        also=lambda w: commands.score_options(PLAN.tables[w.table].also),
     shell:
-        "nmt score {input.hypotheses} --clean {input.clean} --raw {input.raw} --test {wildcards.test} "
-        "--languages {params.languages} --model {input.model} --out {params.folder} {params.also} "
-        "> {log} 2>&1"
+        logged(
+            commands.score(
+                "{input.hypotheses}",
+                "{params.also}",
+                clean="{input.clean}",
+                raw="{input.raw}",
+                test="{wildcards.test}",
+                languages="{params.languages}",
+                model="{input.model}",
+                out="{params.folder}",
+            )
+        )

@@ -16,7 +16,14 @@ rule subwords:
         ENVIRONMENT
     threads: CORES
     params:
-        config=lambda w, output: dump(PLAN.made_for(output.subwords).subwords),
+        config=lambda w, output: as_json(PLAN.system_for(output.subwords).subwords),
     shell:
-        "nmt subwords {input.clean} {output.subwords} --languages {wildcards.languages} "
-        "--config {params.config:q} --threads {threads} > {log} 2>&1"
+        logged(
+            commands.subwords(
+                "{input.clean}",
+                "{output.subwords}",
+                languages="{wildcards.languages}",
+                config="{params.config:q}",
+                threads="{threads}",
+            )
+        )

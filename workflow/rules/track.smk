@@ -1,19 +1,18 @@
 # MLflow: store and experiments are created once, before any job runs; each finished run is then published.
-# Creating them is no rule: trainings would depend on it, and Snakemake overlooks their own changes in a run that
+# Creating them is not a rule. Trainings would depend on it, and Snakemake overlooks a training's own changes in a run that
 # remakes such a dependency, even an ancient() one.
 
 
-PREPARED = PLAN.settings_for(sorted(PLAN.tables))
-TABLE_FILES = [f"--tables={table_path(name)}" for name in PLAN.tables]
+STORE_SETTINGS = PLAN.report_settings(sorted(PLAN.tables))
+STORE_OPTIONS = commands.track_prepare_options(PLAN.tables, remote=workflow.non_local_exec)
 
 
 onstart:
-    or_exit(PLAN.check_tools, TARGETS)
-    later = "--later" if workflow.non_local_exec else ""
-    shell(f"nmt track prepare --config {{PREPARED:q}} {{TABLE_FILES}} --out {{TRACKING}} {later}")
+    or_exit(check_tools, [PLAN.tables[name] for name in requested_tables(PLAN.settings, TARGETS)])
+    shell(" ".join(commands.track_prepare("{STORE_OPTIONS}", config="{STORE_SETTINGS:q}", out="{TRACKING}")))
 
 
-# Of one seed, or of an ensemble of several, 1-2-3.
+# One run has one seed, or those of an ensemble, 1-2-3.
 rule track:
     input:
         trainings=lambda w: [
@@ -22,7 +21,7 @@ rule track:
             for name in ("training.json", "log.jsonl")
         ],
         scores=lambda w: PLAN.scores(w.table, (w.system, w.seed)),
-        # There first, but redrawing them is no reason to publish again.
+        # Made before, but redrawing them is no reason to publish again.
         figures=lambda w: ancient(LAYOUT.figures(w.table)),
     output:
         marker="<results>/runs/{table}/{system}/seed{seed}/tracked.json",
@@ -38,6 +37,14 @@ rule track:
         folders=lambda w, input: [Path(file).parent for file in input.scores],
         tracking=TRACKING,
     shell:
-        "nmt track publish {params.run} {params.folders} --tracking {params.tracking} "
-        "--name {wildcards.table}/{wildcards.system} --seed {wildcards.seed} "
-        "--figures {input.figures} --out {output.marker} > {log} 2>&1"
+        logged(
+            commands.track(
+                "{params.run}",
+                "{params.folders}",
+                tracking="{params.tracking}",
+                name="{wildcards.table}/{wildcards.system}",
+                seed="{wildcards.seed}",
+                figures="{input.figures}",
+                out="{output.marker}",
+            )
+        )

@@ -1,5 +1,5 @@
-# One system, one seed. Snakemake deletes the outputs of a job that failed, so the state that training resumes
-# from is not declared: it lies in the run's folder, and the declared files are written last.
+# One system, one seed. Snakemake deletes the outputs of a failed job. So the state that training resumes from is not
+# declared: it lies in the run's folder, and the declared files are written last.
 
 
 rule train:
@@ -16,24 +16,31 @@ rule train:
         "<benchmarks>/train/{table}/{system}/seed{seed}.tsv"
     wildcard_constraints:
         seed=r"\d+",
-    retries: 0 if workflow.remote_exec else 2  # by who submits a job to a cluster, not in the job again
+    retries: 0 if workflow.remote_exec else 2  # on a cluster, whoever submits the job tries again
     conda:
         ENVIRONMENT
     threads: SHARE
     resources:
-        **PLAN.training,
+        **training_resources(PLAN.settings),
     params:
         run=lambda w, output: Path(output.training).parent,
         config=lambda w: experiment(system_of(w)),
-        # Word vectors too: one more parameter would make Snakemake train again what has none.
-        images=lambda w, input: " ".join(
-            [*images_option(Path(one).parent for one in input.features[:1]), *PLAN.vector_options(system_of(w))]
-        ),
-    # Progress goes to the terminal too; `tee -i` outlives Ctrl-C, so that the last words are not lost.
+        # Word vectors too. A function of `input` is not compared with that of the last run.
+        images=lambda w, input: commands.train_options(input.features, PLAN.vectors(system_of(w))),
     shell:
-        f"{STAY}{LAUNCH}"
-        "nmt train {input.encoded} {params.run} --config {params.config:q} --seed {wildcards.seed} "
-        "--name {wildcards.table}/{wildcards.system} --device {resources.device} "
-        f"--threads {THREADS} "
-        "{params.images} "
-        f"{FOLLOW} 2>&1 | tee -i {{log}}{REQUEUE}"
+        resumable(
+            LAUNCH
+            + shown(
+                commands.train(
+                    "{input.encoded}",
+                    "{params.run}",
+                    "{params.images:q}",
+                    FOLLOW,
+                    config="{params.config:q}",
+                    seed="{wildcards.seed}",
+                    name="{wildcards.table}/{wildcards.system}",
+                    device="{resources.device}",
+                    threads=THREADS,
+                )
+            )
+        )

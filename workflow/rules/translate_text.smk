@@ -3,8 +3,8 @@
 
 rule translate_text:
     input:
-        model=lambda w: translation(w)["model"],
-        text=lambda w: translation(w)["text"],
+        model=lambda w: translation(w).model,
+        text=lambda w: translation(w).text,
     output:
         translations="<results>/{way}-translated/{recipe}/translations.txt",
         decoding="<results>/{way}-translated/{recipe}/decoding.json",
@@ -17,23 +17,31 @@ rule translate_text:
         ENVIRONMENT
     threads: SHARE
     resources:
-        **PLAN.device,
+        **DEVICE,
     params:
-        config=lambda w: translation(w)["decoding"],
-        language=lambda w: translation(w)["language"],
+        config=lambda w: translation(w).config,
+        language=lambda w: translation(w).language,
     shell:
-        f"{STAY}"
-        "nmt translate-text {input.model} {input.text}/train.{params.language} {output.translations} "
-        "--config {params.config:q} --device {resources.device} --threads {threads} "
-        f"> {{log}} 2>&1{REQUEUE}"
+        resumable(
+            logged(
+                commands.translate_text(
+                    "{input.model}",
+                    "{input.text}/train.{params.language}",
+                    "{output.translations}",
+                    config="{params.config:q}",
+                    device="{resources.device}",
+                    threads="{threads}",
+                )
+            )
+        )
 
 
 rule mix:
     input:
-        raw=lambda w: PLAN.mixture(mixed(w))["raw"],
-        text=lambda w: PLAN.mixture(mixed(w))["text"],
-        translations=lambda w: PLAN.mixture(mixed(w))["translations"] / "translations.txt",
-        making=lambda w: PLAN.mixture(mixed(w))["translations"] / "decoding.json",
+        raw=lambda w: mixture(w).raw,
+        text=lambda w: mixture(w).text,
+        translations=lambda w: mixture(w).translations / "translations.txt",
+        making=lambda w: mixture(w).translations / "decoding.json",
     output:
         raw=directory("<results>/corpora/{corpus}-{mixture}/{languages}/raw"),
     log:
@@ -43,10 +51,18 @@ rule mix:
         ENVIRONMENT
     params:
         folder=lambda w, input: Path(input.translations).parent,
-        options=lambda w: PLAN.mixture(mixed(w))["options"],
+        options=lambda w: mixture(w).options,
     shell:
-        "nmt mix {input.raw} {input.text} {params.folder} {output.raw} --languages {wildcards.languages} "
-        "{params.options:q} > {log} 2>&1"
+        logged(
+            commands.mix(
+                "{input.raw}",
+                "{input.text}",
+                "{params.folder}",
+                "{output.raw}",
+                "{params.options:q}",
+                languages="{wildcards.languages}",
+            )
+        )
 
 
 # A folder with added pairs is no corpus to download.

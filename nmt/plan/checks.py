@@ -1,0 +1,267 @@
+"""Checks of a table that need more than its file: what they reject would fail after hours of work."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from nmt.config.data import CustomCorpus, Images
+from nmt.config.models import MultimodalConfig
+from nmt.config.selection import never_kept
+from nmt.config.system import AddedText, System, misfit
+from nmt.config.table import Row, Table
+from nmt.config.workflow import Workflow
+from nmt.corpora.catalogue import (
+    TRAIN_SAMPLE,
+    TRAINING,
+    check_known,
+    check_trainable,
+    declared,
+    own_parts,
+    test_sets,
+    with_corpus_of,
+)
+from nmt.plan.layout import Layout, table_path
+from nmt.plan.load import choose
+from nmt.plan.systems import description_corpus, reads_descriptions, sees_pictures
+from nmt.system.errors import ConfigError
+
+DRAWN = {"scenes"}
+"""The corpora whose pictures nmt draws."""
+SystemKey = tuple[str, str]
+"""Table and name of a system."""
+
+
+def check_table(name: str, tables: Mapping[str, Table], settings: Workflow, own_files: bool = True) -> None:
+    """Check everything about a table that can be known before work begins.
+
+    Args:
+        name: the table's.
+        tables: every table; systems of others may translate text for this one's.
+        settings: the workflow's.
+        own_files: whether the user's own text must exist.
+
+    Raises:
+        ConfigError: a check below failed.
+    """
+    check_tests(name, tables[name], settings)
+    check_ensembles(name, tables[name], settings)
+    if own_files:
+        check_own_files(tables[name], settings)
+    check_added_text(name, tables, settings)
+    check_images(name, tables[name], settings)
+    check_vectors(name, tables, settings)
+
+
+def check_tests(name: str, table: Table, settings: Workflow) -> None:
+    """Reject rows that name an unknown corpus, language pair or test set, or compare different sentences."""
+    for row in table.rows:
+        if row.system is not None:
+            _check_test(name, table, row, settings)
+        if (rival := table.rival(row)) and not _same_text(table, row, rival):
+            raise ConfigError(
+                f"{table_path(name)}: row '{row.label}': against: '{row.against}' translates {table.test_of(row)} of "
+                "another corpus, or another sample; name a row of the same sentences"
+            )
+
+
+def _check_test(name: str, table: Table, row: Row, settings: Workflow) -> None:
+    assert row.system is not None
+    system = table.systems[row.system]
+    try:
+        check_known(system.corpus, settings.corpora)
+        tests = test_sets(system.corpus, system.languages, settings.corpora.get(system.corpus))
+    except ConfigError as error:
+        raise ConfigError(f"{table_path(name)}: systems.{row.system}: {error}") from None
+    what = f"{table_path(name)}: row '{row.label}': {system.corpus} {system.languages} has no test set"
+    choose(what, table.test_of(row), dict.fromkeys([*tests, "valid", TRAIN_SAMPLE]))
+    if "meteor" in table.also:
+        _check_meteor(f"{table_path(name)}: metrics", system.target)
+
+
+def _check_meteor(where: str, language: str) -> None:
+    from nmt.scoring.meteor import check_language
+
+    try:
+        check_language(language)
+    except ConfigError as error:
+        raise ConfigError(f"{where}: {error}") from None
+
+
+def _same_text(table: Table, *rows: Row) -> bool:
+    """Whether rows of one test set have the same sentences."""
+    test, anywhere = table.test_of(rows[0]), Layout(Path())
+    systems = [with_corpus_of(table.systems[row.system or ""], test) for row in rows]
+    texts = {anywhere.sample(system) if test == TRAIN_SAMPLE else system.corpus for system in systems}
+    return len(texts) == 1
+
+
+def check_tools(tables: Iterable[Table]) -> None:
+    """Reject metrics of tables whose tools this machine lacks; raises ConfigError."""
+    metrics = {metric for table in tables for metric in table.also}
+    if metrics & {"meteor", "meteor_nltk"}:
+        from nmt.scoring import meteor
+
+        meteor.check_tools(metrics)
+
+
+def check_ensembles(name: str, table: Table, settings: Workflow) -> None:
+    """Reject an ensemble of one model."""
+    for row in table.rows:
+        if row.system:
+            try:
+                table.models_of(row, settings.seeds)
+            except ConfigError as error:
+                raise ConfigError(f"{table_path(name)}: {error}") from None
+
+
+def check_own_files(table: Table, settings: Workflow) -> None:
+    """Reject a user's own text whose files do not exist, or have paths that Snakemake misreads."""
+    for system in table.systems.values():
+        for text in (system, *(mixture.text_to_translate for mixture in system.mixtures)):
+            if custom := settings.corpora.get(text.corpus):
+                own_parts(text.corpus, custom, text.languages)
+                _check_no_wildcards(text.corpus, custom)
+
+
+def _check_no_wildcards(name: str, custom: CustomCorpus) -> None:
+    splits = (custom.train, custom.valid, *custom.tests.values())
+    if braced := [path for split in splits for path in split.values() if {"{", "}"} & set(str(path))]:
+        raise ConfigError(
+            f"corpora.{name}: {braced[0]}: expected a path without {{ and }}, in which Snakemake sees wildcards; "
+            "rename it, or link to it"
+        )
+
+
+def check_added_text(name: str, tables: Mapping[str, Table], settings: Workflow) -> None:
+    """Reject text to translate or a model for it that does not exist or does not fit."""
+    for key, system in tables[name].systems.items():
+        for mixture in system.mixtures:
+            where = _place_of_added(name, key, mixture)
+            _check_text(where, mixture.text_to_translate, settings)
+            _check_translator(where, mixture, tables)
+            assert mixture.added
+            writer = (mixture.added.table, mixture.added.system)
+            if (name, key) in _with_translators({writer: _translator(where, mixture.added, tables)}, tables):
+                raise ConfigError(
+                    f"{where}.model: expected a system that does without {key}, got {mixture.added.model}; name another"
+                )
+
+
+def _check_text(where: str, text: System, settings: Workflow) -> None:
+    try:
+        check_known(text.corpus, settings.corpora)
+        check_trainable(text.corpus, text.languages, settings.corpora.get(text.corpus))
+    except ConfigError as error:
+        raise ConfigError(f"{where}.text: {error}") from None
+
+
+def _check_translator(where: str, system: System, tables: Mapping[str, Table]) -> None:
+    """Reject a model that translates other languages, lacks the checkpoint, or cannot decode as asked."""
+    assert system.added
+    added, model = system.added, _translator(where, system.added, tables)
+    expected = f"{system.target}-{system.source}" if system.way == "back" else system.languages
+    if model.languages != expected:
+        raise ConfigError(
+            f"{where}.model: expected a system for {expected}, got {added.model}, which translates {model.languages}"
+        )
+    if why := never_kept(added.at, model.training):
+        raise ConfigError(f"{where}.at: '{added.at}' is not kept by {added.model}: {why}")
+    if why := misfit(added.decoding, model):
+        raise ConfigError(f"{where}.decoding: {added.model}: {why}")
+    if sees_pictures(model, added.decoding.images):
+        raise ConfigError(
+            f"{where}.model: expected a system that translates text alone, got {added.model}, which is shown "
+            "pictures, and the text has none; name another, or give decoding: {images: blank}"
+        )
+
+
+def _place_of_added(table: str, name: str, system: System) -> str:
+    """The key of a table file that adds text to a system, for messages."""
+    return f"{table_path(table)}: systems.{name}.{system.way}_translation"
+
+
+def _translator(where: str, added: AddedText, tables: Mapping[str, Table]) -> System:
+    """The system that translates text to add; raises ConfigError."""
+    table = choose(f"{where}.model: no table", added.table, tables)
+    return choose(f"{where}.model: no system", added.system, table.systems)
+
+
+def _with_translators(systems: Mapping[SystemKey, System], tables: Mapping[str, Table]) -> dict[SystemKey, System]:
+    """Systems, those that translate text for them, those that translate for these, and so on."""
+    reached, waiting = dict(systems), list(systems.items())
+    while waiting:
+        (table, name), system = waiting.pop()
+        for mixture in system.mixtures:
+            assert mixture.added
+            key = (mixture.added.table, mixture.added.system)
+            if key not in reached:
+                reached[key] = _translator(_place_of_added(table, name, mixture), mixture.added, tables)
+                waiting.append((key, reached[key]))
+    return reached
+
+
+def check_images(name: str, table: Table, settings: Workflow) -> None:
+    """Reject a row whose system sees pictures that nobody has given, or that a figure cannot show."""
+    for row in table.rows:
+        if row.system is None:
+            continue
+        where = f"{table_path(name)}: row '{row.label}'"
+        for system, split in _splits_with_pictures(table, row):
+            _check_pictures(where, system, split, settings)
+            images = settings.images.get(system.corpus)
+            if "picture" in table.figures and row == table.looking and images and images.folder is None:
+                raise ConfigError(
+                    f"{table_path(name)}: figures: picture needs the pictures of {system.corpus}, got features alone; "
+                    f"give images: {system.corpus}: a folder and lists, or leave the figure out"
+                )
+
+
+def _splits_with_pictures(table: Table, row: Row) -> list[tuple[System, str]]:
+    """The splits whose pictures a row needs, each with the system that has their corpus."""
+    assert row.system is not None
+    system, test = table.systems[row.system], table.test_of(row)
+    splits = [(system, split) for split in TRAINING if sees_pictures(system)]
+    return splits + ([(with_corpus_of(system, test), test)] if sees_pictures(system, row.decoding.images) else [])
+
+
+def _check_pictures(where: str, system: System, split: str, settings: Workflow) -> None:
+    images = settings.images.get(system.corpus)
+    if not _has_pictures(system, split, images):
+        raise ConfigError(f"{where}: {_pictures_expected(system, split)}")
+    if settings.limit and images and images.features and not reads_descriptions(system):
+        raise ConfigError(
+            f"{where}: limit: {settings.limit} cuts the text of {system.corpus}, but not the ready features of "
+            "its pictures; give images a folder and lists, or leave limit out"
+        )
+
+
+def _has_pictures(system: System, split: str, images: Images | None) -> bool:
+    """Whether there are pictures, or descriptions in their place, of a split of a system's corpus."""
+    assert isinstance(system.model, MultimodalConfig)
+    if system.model.backbone == "descriptions":
+        descriptions = description_corpus(system)
+        return descriptions is not None and split in declared()[descriptions].splits
+    return images.features is not None or split in images.lists if images else system.corpus in DRAWN
+
+
+def _pictures_expected(system: System, split: str) -> str:
+    assert isinstance(system.model, MultimodalConfig)
+    if system.model.backbone == "descriptions":
+        return f"expected a corpus with other descriptions of the images of {split}, got {system.corpus}"
+    return (
+        f"expected pictures of {system.corpus}'s {split}, got none; "
+        f"give them, or features made of them, under images: {system.corpus}: in config.yaml (docs/how-to/images.md)"
+    )
+
+
+def check_vectors(name: str, tables: Mapping[str, Table], settings: Workflow) -> None:
+    """Reject a system of a row, or one that translates text for it, whose word vectors have no file in the settings."""
+    rows = tables[name].rows
+    systems = {(name, row.system): tables[name].systems[row.system] for row in rows if row.system}
+    for (table, key), system in _with_translators(systems, tables).items():
+        for vectors in system.word_vectors.values():
+            if vectors not in settings.word_vectors:
+                raise ConfigError(
+                    f"{table_path(table)}: systems.{key}: expected a file of the word vectors {vectors}, got none; "
+                    f"give one in config.yaml, word_vectors: {{{vectors}: FILE}}, or do without: "
+                    f"word_vectors: {{{vectors}: none}}"
+                )

@@ -1,0 +1,171 @@
+"""The command line of each stage, ``nmt STAGE …``, as a list of words.
+
+The rules of the workflow give Snakemake's placeholders, ``{input.model}``; `nmt.reproduce` gives values. `options` are
+words made by the function ``STAGE_options``, or a placeholder for them.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from nmt.config.data import CustomCorpus, Images
+from nmt.config.system import AddedText
+from nmt.plan.layout import table_path
+from nmt.plan.systems import as_json
+
+Word = str | int | Path
+
+
+def download(corpus: Word, languages: Word, out: Word, *options: Word) -> list[str]:
+    """Fetch raw text."""
+    return _command("download", corpus, languages, out, options=options)
+
+
+def download_options(limit: int | None, custom: CustomCorpus | None) -> list[str]:
+    """Options of `download`: the lines of a trial, and the user's own corpus."""
+    return _limit(limit) + ([f"--custom={as_json(custom)}"] if custom else [])
+
+
+def translate_text(model: Word, text: Word, out: Word, *, config: Word, device: Word, threads: Word) -> list[str]:
+    """Translate text for another system's training."""
+    return _command("translate-text", model, text, out, config=config, device=device, threads=threads)
+
+
+def mix(raw: Word, text: Word, translations: Word, out: Word, *options: Word, languages: Word) -> list[str]:
+    """Add translated pairs to raw text."""
+    return _command("mix", raw, text, translations, out, languages=languages, options=options)
+
+
+def mix_options(added: AddedText) -> list[str]:
+    """Options of `mix`: how often the true pairs are there, and a tag on the added sources."""
+    return [f"--copies={added.copies}", *([f"--tag={added.tag}"] if added.tag else [])]
+
+
+def clean(raw: Word, out: Word, *options: Word, languages: Word, config: Word, jobs: Word) -> list[str]:
+    """Normalise, tokenise and filter raw text."""
+    return _command("clean", raw, out, languages=languages, config=config, jobs=jobs, options=options)
+
+
+def sample(raw: Word, clean: Word, out: Word, *, languages: Word, count: Word) -> list[str]:
+    """Sample training pairs as a test set."""
+    return _command("sample", raw, clean, out, languages=languages, count=count)
+
+
+def subwords(clean: Word, out: Word, *, languages: Word, config: Word, threads: Word) -> list[str]:
+    """Learn the subword models."""
+    return _command("subwords", clean, out, languages=languages, config=config, threads=threads)
+
+
+def encode(clean: Word, subwords: Word, out: Word, *options: Word, languages: Word) -> list[str]:
+    """Encode training and validation text."""
+    return _command("encode", clean, subwords, out, languages=languages, options=options)
+
+
+def draw(out: Word, *options: Word) -> list[str]:
+    """Draw the pictures of the built-in corpus."""
+    return _command("draw", out, options=options)
+
+
+def features(
+    folder: Word, names: Word, out: Word, *options: Word, backbone: Word, device: Word, threads: Word
+) -> list[str]:
+    """Extract the image features of a split."""
+    return _command("features", folder, names, out, backbone=backbone, device=device, threads=threads, options=options)
+
+
+def features_options(limit: int | None, images: Images | None) -> list[str]:
+    """Options of `features`: the pictures of a trial, and the user's choices for their own pictures."""
+    weights = [f"--weights={images.weights}"] if images and images.weights else []
+    return _limit(limit) + ([*weights, f"--missing={images.missing}"] if images else [])
+
+
+def lsa(text: Word, out: Word) -> list[str]:
+    """Learn vectors of image descriptions."""
+    return _command("lsa", text, out)
+
+
+def pseudo_regions(analysis: Word, sentences: Word, descriptions: Word, out: Word) -> list[str]:
+    """Write vectors of descriptions in place of image features."""
+    return _command("pseudo-regions", analysis, sentences, descriptions, out)
+
+
+def train(
+    encoded: Word, run: Word, *options: Word, config: Word, seed: Word, name: Word, device: Word, threads: Word
+) -> list[str]:
+    """Train a system with one seed."""
+    return _command(
+        "train", encoded, run, config=config, seed=seed, name=name, device=device, threads=threads, options=options
+    )
+
+
+def train_options(features: Sequence[Word], vectors: Mapping[str, Path]) -> list[str]:
+    """Options of `train`: the folder of the image features, if any, and files of word vectors by side."""
+    images = _named(images=Path(str(features[0])).parent) if features else []
+    return [*images, *(f"--word-vectors={side}={file}" for side, file in vectors.items())]
+
+
+def average(run: Word, model: Word, *, at: Word, encoded: Word) -> list[str]:
+    """Make a model directory of the checkpoints that a selection names."""
+    return _command("average", run, model, at=at, encoded=encoded)
+
+
+def ensemble(out: Word, *models: Word) -> list[str]:
+    """Make a model directory of several models."""
+    return _command("ensemble", *models, out)
+
+
+def decode(
+    model: Word, source: Word, out: Word, *options: Word, config: Word, device: Word, threads: Word
+) -> list[str]:
+    """Translate a test set."""
+    return _command("decode", model, source, out, config=config, device=device, threads=threads, options=options)
+
+
+def decode_options(features: Sequence[Word]) -> list[str]:
+    """Options of `decode`: the array of the test set's image features, if any."""
+    return _named(images=features[0]) if features else []
+
+
+def score(
+    hypotheses: Word, *options: Word, clean: Word, raw: Word, test: Word, languages: Word, model: Word, out: Word
+) -> list[str]:
+    """Score the translations of a test set."""
+    return _command(
+        "score", hypotheses, clean=clean, raw=raw, test=test, languages=languages, model=model, out=out, options=options
+    )
+
+
+def score_options(metrics: Iterable[str]) -> list[str]:
+    """Options of `score`: the metrics that a table asks for besides those of every row."""
+    return [f"--also={metric}" for metric in metrics]
+
+
+def report(table: Word, *, config: Word) -> list[str]:
+    """Write a table and its figures."""
+    return _command("report", table, config=config)
+
+
+def track_prepare(*options: Word, config: Word, out: Word) -> list[str]:
+    """Create the MLflow store."""
+    return _command("track prepare", config=config, out=out, options=options)
+
+
+def track_prepare_options(tables: Iterable[str], remote: bool) -> list[str]:
+    """Options of `track_prepare`: the table files, and whether jobs run on other machines."""
+    return [*(f"--tables={table_path(table)}" for table in tables), *(["--later"] if remote else [])]
+
+
+def track(run: Word, *scores: Word, tracking: Word, name: Word, seed: Word, figures: Word, out: Word) -> list[str]:
+    """Publish a finished run to MLflow."""
+    return _command("track publish", run, *scores, tracking=tracking, name=name, seed=seed, figures=figures, out=out)
+
+
+def _command(stage: str, *arguments: Word, options: Iterable[Word] = (), **named: Word) -> list[str]:
+    return ["nmt", *stage.split(), *map(str, arguments), *_named(**named), *map(str, options)]
+
+
+def _named(**values: Word) -> list[str]:
+    return [word for name, value in values.items() for word in (f"--{name}", str(value))]
+
+
+def _limit(limit: int | None) -> list[str]:
+    return [f"--limit={limit}"] if limit else []

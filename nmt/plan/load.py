@@ -1,0 +1,79 @@
+"""Read the settings and the tables, and look names up in them."""
+
+import sys
+from collections.abc import Callable, Container, Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+from nmt.config.table import Table, load_table
+from nmt.config.types import check_name
+from nmt.config.workflow import Workflow
+from nmt.config.yaml import load_yaml, nearest, parse, read_config, validate
+from nmt.plan.layout import table_path
+from nmt.system.errors import ConfigError
+
+Arguments = ParamSpec("Arguments")
+Value = TypeVar("Value")
+
+
+def or_exit(function: Callable[Arguments, Value], *arguments: Arguments.args, **named: Arguments.kwargs) -> Value:
+    """Call a function; exit with the message of a ConfigError, as Snakemake would show an exception's traceback."""
+    try:
+        return function(*arguments, **named)
+    except ConfigError as error:
+        sys.exit(f"snakemake: {error}")
+
+
+def check_readable(where: str) -> None:
+    """Reject a settings file that is not YAML before Snakemake reads it; raises ConfigError."""
+    if Path(where).exists() and not isinstance(load_yaml(read_config(Path(where)), where), dict):
+        raise ConfigError(
+            f"{where}: expected keys and their values, got none; the project's own file explains each key"
+        )
+
+
+def load_settings(settings: Mapping[str, Any], where: str) -> Workflow:
+    """Validate the settings; an error names the file, or ``--config`` where the file alone is correct.
+
+    Args:
+        settings: the content of the file, with the values of the command line laid over it.
+        where: the file.
+
+    Raises:
+        ConfigError: as `nmt.config.yaml.validate` does.
+    """
+    text = read_config(Path(where))
+    try:
+        return validate(Workflow, settings, text, where)
+    except ConfigError:
+        with suppress(ConfigError):
+            parse(Workflow, text, where)
+            text, where = "", "--config"
+        return validate(Workflow, settings, text, where)
+
+
+def load_tables(names: Iterable[str], requested: Container[str]) -> dict[str, Table]:
+    """Load tables by name; warn about a faulty one and leave it out, unless it is requested.
+
+    Raises:
+        ConfigError: a requested table has no file, or the file is wrong.
+    """
+    tables = {}
+    for name in names:
+        try:
+            check_name(name, str(table_path(name)))
+            tables[name] = load_table(table_path(name))
+        except ConfigError as error:
+            if name in requested:
+                raise
+            print(f"warning: {error}; this table is left out", file=sys.stderr)
+    return tables
+
+
+def choose(what: str, name: str, known: Mapping[str, Value]) -> Value:
+    """The value of a name; raises ConfigError with the nearest name."""
+    if name in known:
+        return known[name]
+    there = ", ".join(known) or "nothing, for there is none"
+    raise ConfigError(f"{what} '{name}'{nearest(name, list(known))}; expected one of: {there}")

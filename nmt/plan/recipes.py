@@ -1,0 +1,44 @@
+"""What some files are made from, as the rules that make them ask."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+
+class RawText(NamedTuple):
+    """A corpus, as ``nmt download`` is told about it."""
+
+    corpus: str
+    own_files: list[str]
+    """The user's own files; none for the corpora that come with nmt."""
+    options: list[str]
+
+
+class Translation(NamedTuple):
+    """Text that a model translates for another system's training."""
+
+    model: Path
+    text: Path
+    """Folder of raw text."""
+    language: str
+    config: str
+    """The decoding, as JSON."""
+
+
+class Mixture(NamedTuple):
+    """Raw text with added pairs: the text itself, what was translated, the translations, and how to mix them."""
+
+    raw: Path
+    text: Path
+    translations: Path
+    options: list[str]
+
+
+class Pictures(NamedTuple):
+    """The pictures of a split, as ``nmt features`` is told about them."""
+
+    folder: Path
+    names: Path
+    """The file that lists the pictures' names."""
+    source: Path
+    """The input whose change makes the features anew."""
+    options: list[str]

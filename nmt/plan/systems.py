@@ -1,0 +1,46 @@
+"""Questions about one system that its configuration alone answers."""
+
+import json
+
+from nmt.config.models import MultimodalConfig, Shown
+from nmt.config.system import System
+from nmt.config.types import Strict
+from nmt.corpora.catalogue import declared
+
+
+def experiment(system: System) -> str:
+    """The part of a system that ``nmt train`` reads, as JSON."""
+    return json.dumps({"model": system.model.essence(), "training": system.training.essence()})
+
+
+def as_json(model: Strict) -> str:
+    """A model's fields that differ from the defaults, as JSON: for a command line, and for Snakemake to compare."""
+    return json.dumps(model.essence(), ensure_ascii=False)
+
+
+def sees_pictures(system: System, shown: Shown | None = None) -> bool:
+    """Whether a system is shown pictures that are not blank.
+
+    Args:
+        system: any.
+        shown: the pictures that a decoding names; not given: those of the training.
+    """
+    return isinstance(system.model, MultimodalConfig) and (shown or system.model.images) != "blank"
+
+
+def reads_descriptions(system: System) -> bool:
+    """Whether a system sees pseudo-regions, which are made of other English descriptions, instead of pictures."""
+    described = isinstance(system.model, MultimodalConfig) and system.model.backbone == "descriptions"
+    return described and description_corpus(system) is not None
+
+
+def description_corpus(system: System) -> str | None:
+    """The corpus with other descriptions of the same images, if there is one."""
+    corpus = declared().get(system.corpus)
+    return corpus.descriptions if corpus else None
+
+
+def with_descriptions(system: System) -> tuple[System, System]:
+    """Two systems for the folders of raw text: the English sentences, and their other descriptions."""
+    text = system.without_added(languages="en-de")
+    return text, text.model_copy(update={"corpus": description_corpus(system)})
