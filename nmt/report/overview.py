@@ -23,7 +23,7 @@ UNFINISHED = "not converged"
 """The note of rows whose training only shows that it runs. The overview leaves them out."""
 OTHER = "Other tables"
 INCOMPARABLE = (
-    "These systems are trained and tested on other text than the report's. Their scores do not compare with the "
+    "These systems are trained and tested on other text than the report's.\nTheir scores do not compare with the "
     "published ones."
 )
 LABEL = 46  # characters of a system's name in the figure
