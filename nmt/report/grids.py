@@ -188,9 +188,10 @@ def _about(data: Json) -> list[str]:
     if data["limit"]:
         said.append(f"A trial: every split was cut to its first {data['limit']} lines, so these scores mean nothing.")
     if trained:
+        delta = " Δ is ours minus published." if any(row.get("difference") for row in trained) else ""
         said.append(
             f"Ours: {_listing(data)} on the cleaned, tokenised text; beside them BLEU of the "
-            "detokenised output against the raw references (13a). Δ is ours minus published."
+            f"detokenised output against the raw references (13a).{delta}"
         )
         said += _about_metrics(data)
     if counts - {1}:

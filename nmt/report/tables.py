@@ -47,8 +47,7 @@ def build(name: str, table: Table, layout: Layout, seeds: Sequence[int]) -> Json
     gather = _Gather(name, table, layout, seeds)
     data = gather.data()
     return {
-        "name": name, "caption": " ".join(table.caption.split()), "report": table.report,
-        "comparable": table.comparable, "tests": table.tests, "limit": layout.limit,
+        "name": name, **description(table), "tests": table.tests, "limit": layout.limit,
         "synthetic": any(corpus["synthetic"] for corpus in data), "rows": gather.rows(), "data": data,
         "metrics": gather.metrics, "subwords": gather.subwords(),
         "systems": {system: gather.system(system) for system in gather.trained},
@@ -59,14 +58,33 @@ def build(name: str, table: Table, layout: Layout, seeds: Sequence[int]) -> Json
     }  # fmt: skip
 
 
+def description(table: Table) -> Json:
+    """What a table says of itself."""
+    return {"caption": " ".join(table.caption.split()), "report": table.report, "comparable": table.comparable}
+
+
+def published(row: Row) -> Json:
+    """A row's published figures, by metric."""
+    return row.published.model_dump(exclude_none=True) if row.published else {}
+
+
+def difference(published: Json, ours: Json, meteor: Json | None) -> Json:
+    """Our tokenised scores minus the published ones, by metric.
+
+    NLL has none, because others give it in other units. Nor has a METEOR that is reduced to fewer modules.
+    """
+    reduced = meteor is not None and meteor["reduced"]
+    same = [metric for metric in published if metric in ours and not (metric == "meteor" and reduced)]
+    return {metric: ours[metric]["mean"] - published[metric] for metric in same}
+
+
 class _Gather:
     """Reads the results of one table."""
 
     def __init__(self, name: str, table: Table, layout: Layout, seeds: Sequence[int]) -> None:
         self.name, self.table, self.layout, self._seeds = name, table, layout, seeds
         self.trained = list(dict.fromkeys(row.system for row in table.rows if row.system))
-        published = [metric for row in table.rows for metric in _published(row)]
-        self.metrics = list(dict.fromkeys([*table.metrics, *published]))
+        self.metrics = list(dict.fromkeys([*table.metrics, *(m for row in table.rows for m in published(row))]))
         self.measured = [*ALWAYS, *table.also]
         self.signed = [metric for metric in self.measured if metric != "exact" or metric in self.metrics]
         self._scores: dict[Path, Json] = {}
@@ -125,7 +143,7 @@ class _Gather:
         """A published figure for reference only."""
         return {
             "label": row.label, "quoted": row.system is None, "note": row.note, "test": self.table.test_of(row),
-            "published": _published(row), "languages": self.table.systems[row.system].languages if row.system else None,
+            "published": published(row), "languages": self.table.systems[row.system].languages if row.system else None,
         }  # fmt: skip
 
     def row(self, row: Row) -> Json:
@@ -137,11 +155,8 @@ class _Gather:
         if "words" in each[0]["tokenised"]:
             results["tokenised"]["words"] = _statistic([scores["tokenised"]["words"] for scores in each])
         results["training"] = self.nll(row, made)
-        ours = results["tokenised"]  # not NLL, which others give in other units
-        differences = {m: ours[m]["mean"] - figure for m, figure in head["published"].items() if m in ours}
-        meteor = each[0]["tokenised"].get("meteor", {})
-        if meteor.get("reduced"):  # another metric than the published one
-            differences.pop("meteor", None)
+        meteor = each[0]["tokenised"].get("meteor")
+        differences = difference(head["published"], results["tokenised"], meteor) if self.table.comparable else {}
         starts = [start for model in made for start in model.get("starts") or [model]]  # older: the last only
         precisions = zip(*(scores["tokenised"]["bleu"]["precisions"] for scores in each), strict=True)
         return head | {
@@ -315,10 +330,6 @@ def _pairs(first: Sequence[int | str], second: Sequence[int | str]) -> list[tupl
     """Pairs of models to compare: of the same seed, or each with each if the seeds differ, as for an ensemble."""
     same = sorted(map(str, first)) == sorted(map(str, second))
     return [(seed, seed) for seed in second] if same else list(itertools.product(first, second))
-
-
-def _published(row: Row) -> Json:
-    return row.published.model_dump(exclude_none=True) if row.published else {}
 
 
 def _statistic(scores: Sequence[Json]) -> Json:

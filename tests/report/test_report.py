@@ -306,6 +306,14 @@ def test_columns_that_a_table_asks_for(tmp_path: Path) -> None:
     assert (line["published_bleu1"], line["training_nll_train"]) == ("46.93", "5.125")
 
 
+def test_a_table_that_is_not_comparable_has_no_differences(tmp_path: Path) -> None:
+    built = Built(tmp_path, fakes.table(comparable=False, figures=[]), [1])
+    assert [row["difference"] for row in built.data["rows"][:2]] == [{}, {}]
+    header = built.text("md").splitlines()[2]
+    assert "BLEU, published" in header and "BLEU, ours" in header and "Δ" not in header
+    assert "ours minus published" not in built.text("md") and "difference" not in built.text("csv")
+
+
 def test_the_mean_of_several_checkpoints_has_no_nll(tmp_path: Path) -> None:
     layout, what = Layout(tmp_path), fakes.table(figures=[], metrics=["bleu", "nll_train", "nll_valid"])
     fakes.write_results(layout, "toy", what, [1])
