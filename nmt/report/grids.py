@@ -33,6 +33,12 @@ class Grid:
         return bool(cells) and all(cell.lstrip("+−-< ")[:1].isdigit() for cell in cells)
 
 
+def headline(caption: str) -> tuple[str, str]:
+    """A caption's first sentence, which is its title, and the rest."""
+    title, _, rest = caption.partition(". ")
+    return title.removesuffix("."), rest
+
+
 OF_RESULTS = ("scores", "comparisons")
 """The grids that a reader is shown first; the others say how all was made."""
 

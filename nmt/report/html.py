@@ -9,7 +9,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from nmt.report.grids import grids, halves, sample_sets, telling
+from nmt.report.grids import grids, halves, headline, sample_sets, telling
 from nmt.system.files import Json
 
 
@@ -29,9 +29,10 @@ def parts(data: Json) -> Json:
     (scores, *compared), rest = halves(grids(data))
     parameters = [row for grid in rest if grid.name == "parameters" for row in grid.rows]
     differing = {key for key, *values in parameters if len(set(values)) > 1}
+    title, about = headline(data["caption"])
     return {
-        "data": data, "scores": scores, "compared": compared, "rest": rest, "marks": marks(data["rows"]),
-        "differing": differing, "sets": sample_sets(data["samples"]),
+        "title": title, "about": about, "data": data, "scores": scores, "compared": compared, "rest": rest,
+        "marks": marks(data["rows"]), "differing": differing, "sets": sample_sets(data["samples"]),
     }  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from nmt.report.grids import Grid, halves, sample_sets
+from nmt.report.grids import Grid, halves, headline, sample_sets
 from nmt.system.files import Json
 
 
@@ -15,7 +15,9 @@ def render(data: Json, grids: Sequence[Grid]) -> str:
     """
     (scores, *compared), rest = halves(grids)
     figures = [f"![{f['title']}](../figures/{data['name']}/{f['name']}.png)" for f in data["figures"]]
-    parts = [f"# {escape(data['caption'])}", table(scores), *_listed(scores.notes), *_sections(compared)]
+    title, about = headline(data["caption"])
+    parts = [f"# {escape(title)}", *([escape(about)] if about else [])]
+    parts += [table(scores), *_listed(scores.notes), *_sections(compared)]
     parts += ["## Figures", "\n".join(figures)] if figures else []
     parts += ["## Sample translations", *_samples(data["samples"])] if data["samples"] else []
     return "\n\n".join([*parts, *_sections(rest), *_check(data)]) + "\n"

@@ -75,9 +75,9 @@ class _Links:
 def _section(name: str, data: Json | None, links: _Links) -> Json:
     """One table with its figures, or figures alone, as the template wants them."""
     runs = [links.run(name, system, one["seed"]) for system, one in _trainings(data)]
-    shown = parts(data) if data else {"data": None, "rest": []}
+    shown = parts(data) if data else {"title": name, "about": "", "data": None, "rest": []}
     return shown | {
-        "name": name, "title": data["caption"] if data else name, "runs": runs, "synthetic": _synthetic(data),
+        "name": name, "runs": runs, "synthetic": _synthetic(data),
         "figures": _figures(name, data, links), "rows": _rows(name, data, links),
     }  # fmt: skip
 
