@@ -34,16 +34,27 @@ seeds_option = click.option(
     default="config.yaml",
     help="Settings of the workflow: YAML or JSON text, or a .yaml, .yml or .json file.",
 )
-def report(table: Path, settings: str) -> None:
+@click.option(
+    "--rewrite",
+    "words_only",
+    is_flag=True,
+    help="Write the pages again from the table's JSON, with the caption, labels and notes of the table file. Reads no "
+    "runs.",
+)
+def report(table: Path, settings: str, words_only: bool) -> None:
     """Write the results of the table file TABLE as Markdown, CSV, HTML and JSON, with figures."""
     from nmt.config.table import load_table
     from nmt.config.workflow import Workflow
     from nmt.plan.layout import Layout
+    from nmt.report.rewrite import rewrite
     from nmt.report.write import report as write_report
 
     workflow = load_settings(Workflow, settings)
     layout = Layout(workflow.results, workflow.limit)
-    write_report(table.stem, load_table(table), layout, workflow.seeds, workflow.images)
+    if words_only:
+        rewrite(table.stem, load_table(table), layout)
+    else:
+        write_report(table.stem, load_table(table), layout, workflow.seeds, workflow.images)
 
 
 @click.command()

@@ -38,13 +38,19 @@ def report(
     Raises:
         DataError: a result is missing.
     """
-    data, figures, out = build(name, table, layout, seeds), layout.figures(name), layout.table(name)
-    _draw(name, table, layout, seeds, figures, images or {})
+    data = build(name, table, layout, seeds)
+    _draw(name, table, layout, seeds, layout.figures(name), images or {})
     keep(name, table, layout, seeds)
+    write_pages(data, layout)
+
+
+def write_pages(data: Json, layout: Layout) -> None:
+    """Write a table as JSON, CSV, Markdown and HTML; its figures must be there."""
+    name, out = data["name"], layout.table(data["name"])
     write_json(out.with_name(f"{name}.json"), data)
     write_text(out.with_name(f"{name}.csv"), as_csv(data["rows"]))
     write_text(out.with_name(f"{name}.md"), markdown.render(data, grids(data)))
-    write_text(out.with_name(f"{name}.html"), html.render(data, figures))
+    write_text(out.with_name(f"{name}.html"), html.render(data, layout.figures(name)))
 
 
 def _draw(
