@@ -26,7 +26,7 @@ INCOMPARABLE = (
     "These systems are trained and tested on other text than the report's.\nTheir scores do not compare with the "
     "published ones."
 )
-LABEL = 46  # characters of a system's name in the figure
+LABEL = 52  # characters of a system's name in the figure
 LINE, MARGIN = 0.19, 0.75  # inches of height: a row, and the title and axis of a panel
 
 
@@ -100,7 +100,7 @@ def draw(groups: Groups, out: Path) -> None:
     columns = _columns(groups)
     heights = [[MARGIN + LINE * len(groups[report]) for report in column] for column in columns]
     with pyplot.rc_context(STYLE | {"font.size": 8, "axes.titlesize": 9, "axes.titlepad": 4, "ytick.major.size": 0}):
-        size = (6.4 * len(columns), 0.3 + max(map(sum, heights)))
+        size = (7.0 * len(columns), 0.3 + max(map(sum, heights)))
         canvas = pyplot.figure(figsize=size, dpi=100, layout="constrained")
         parts = canvas.subfigures(1, len(columns), squeeze=False)[0]
         for part, column, ratios in zip(parts, columns, heights, strict=True):
