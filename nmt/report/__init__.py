@@ -1,1 +1,1 @@
-"""Tables, figures and pages, written from the files that trainings and scores leave."""
+"""Tables, figures and pages, built from the results of trainings and scoring."""

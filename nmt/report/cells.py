@@ -6,17 +6,17 @@ NONE = "–"
 
 
 def number(value: float | None, digits: int) -> str:
-    """``1,234.5``, a dash for None."""
+    """``1,234.5``; a dash for None."""
     return NONE if value is None else f"{value:,.{digits}f}"
 
 
 def published(figure: float | None) -> str:
-    """A published figure with as many digits as it has, one to three."""
+    """A published figure with its own number of digits, one to three."""
     return number(figure, next(d for d in (1, 2, 3) if figure == round(figure or 0, d) or d == 3))
 
 
 def duration(seconds: float | None) -> str:
-    """Seconds for people: ``9.5 s``, ``7 min 12 s``, ``1 h 05 min``."""
+    """A duration for readers: ``9.5 s``, ``7 min 12 s``, ``1 h 05 min``."""
     if seconds is None:
         return NONE
     if seconds < 60:
@@ -28,23 +28,26 @@ def duration(seconds: float | None) -> str:
 
 
 def training_time(row: Json) -> str:
-    """Time of a row's training, and of the models that wrote part of its text (absent from older tables)."""
+    """The training time of a row, and the time of the models that translated part of its text.
+
+    Older tables lack the second time.
+    """
     text = row.get("text_seconds")
     return duration(row["training_seconds"]) + (f", after {duration(text)} for its text" if text else "")
 
 
 def hardware(machine: Json | None) -> str:
-    """The machine in a few words."""
+    """The GPU or the processor of a machine, in a few words."""
     if not machine:
         return NONE
     cores = machine.get("threads") or machine.get("cores")
     processor = f"{machine.get('processor', 'CPU')}" + (f", {cores} thread{'s' * (cores != 1)}" if cores else "")
-    several = f"{machine['processes']} × " if machine.get("processes", 1) > 1 else ""
-    return several + str(machine.get("gpu") or processor)
+    processes = f"{machine['processes']} × " if machine.get("processes", 1) > 1 else ""
+    return processes + str(machine.get("gpu") or processor)
 
 
 def statistic(score: Json | None, digits: int = 2) -> str:
-    """A score with its deviation over seeds, or the interval of one seed."""
+    """A score with its standard deviation over seeds, or with the interval of its only seed."""
     if not score:
         return NONE
     if score["deviation"] is not None:
@@ -60,5 +63,5 @@ def signed(value: float | None, digits: int = 2) -> str:
 
 
 def p_value(value: float) -> str:
-    """A p-value with three digits, ``< 0.001`` below that."""
+    """A p-value with three digits, or ``< 0.001``."""
     return "< 0.001" if value < 0.001 else f"{value:.3f}"

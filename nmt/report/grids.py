@@ -1,4 +1,4 @@
-"""A table's data as headed grids of text. Markdown and HTML only format them."""
+"""Turn a table's data into grids of text with headings. Markdown and HTML only format these grids."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,22 +13,22 @@ NAMES = {
     "nll_train": "NLL, training", "nll_valid": "NLL, validation",
 }  # fmt: skip
 NLL = ("nll_train", "nll_valid")
-SHOWN = ("bleu", "ter", "chrf", "meteor")  # by tables that do not say
+SHOWN = ("bleu", "ter", "chrf", "meteor")  # the metrics of tables that name none
 
 
 @dataclass
 class Grid:
-    """A heading, and rows of as many cells as the header has."""
+    """A table of text: a title, a header, rows of as many cells as the header, and notes."""
 
     name: str
     title: str
     header: list[str]
     rows: list[list[str]]
     notes: list[str] = field(default_factory=list)
-    quoted: list[bool] = field(default_factory=list)  # a row for reference only; empty: none is
+    quoted: list[bool] = field(default_factory=list)  # whether each row is only quoted; empty if no row is
 
     def numeric(self, column: int) -> bool:
-        """Whether a column holds numbers, to be set flush right."""
+        """Whether a column holds numbers; these are aligned to the right."""
         cells = [row[column] for row in self.rows if row[column] not in ("", NONE)]
         return bool(cells) and all(cell.lstrip("+−-< ")[:1].isdigit() for cell in cells)
 
@@ -40,40 +40,40 @@ def headline(caption: str) -> tuple[str, str]:
 
 
 OF_RESULTS = ("scores", "comparisons")
-"""The grids that a reader is shown first; the others say how all was made."""
+"""Names of the grids of the results. The other grids describe how the results were made."""
 
 
 def grids(data: Json) -> list[Grid]:
-    """All grids of a table: scores, comparisons, making, trainings, data, subwords, hyper-parameters."""
-    made = [_scores(data)]
+    """Return all grids of a table: scores, comparisons, making, trainings, data, subwords, hyper-parameters."""
+    result = [_scores(data)]
     if any(row.get("against") for row in data["rows"]):
-        made.append(_comparisons(data))
+        result.append(_comparisons(data))
     if data["systems"]:
-        made += [_making(data), _trainings(data), _data(data)]
-        made += [_subwords(data)] if "subwords" in data else []  # of tables written by earlier versions, none
-        made += [_parameters(data)]
-    return made
+        result += [_making(data), _trainings(data), _data(data)]
+        result += [_subwords(data)] if "subwords" in data else []  # result of earlier versions have none
+        result += [_parameters(data)]
+    return result
 
 
 def halves(every: Sequence[Grid]) -> tuple[list[Grid], list[Grid]]:
-    """The grids of the results, and the grids that say how the results were made."""
+    """Return the grids of the results, and the grids that describe how the results were made."""
     return [grid for grid in every if grid.name in OF_RESULTS], [grid for grid in every if grid.name not in OF_RESULTS]
 
 
 def _scores(data: Json) -> Grid:
-    """Published figures beside ours."""
+    """Published figures next to ours."""
     rows = data["rows"]
     columns = _columns(data)
-    said = telling(rows)
-    header = ["system", *map(_heading, said), *(column.heading for column in columns), "BLEU, detokenised"]
-    body = [_score_cells(row, columns, said) for row in rows]
+    keys = telling(rows)
+    header = ["system", *map(_heading, keys), *(column.heading for column in columns), "BLEU, detokenised"]
+    body = [_score_cells(row, columns, keys) for row in rows]
     notes = [f"{row['label']}: {' '.join(row['note'].split())}." for row in rows if row["note"]]
     return Grid("scores", "Scores", header, body, [*_about(data), *notes], [row["quoted"] for row in rows])
 
 
 @dataclass
 class _Column:
-    """A metric as published, as measured here, or their difference."""
+    """The published value of a metric, our value, or the difference."""
 
     metric: str
     kind: Literal["published", "ours", "difference"]
@@ -88,27 +88,27 @@ class _Column:
 
 
 def _columns(data: Json) -> list[_Column]:
-    """The columns of a table's metrics: each where some row has it."""
-    found = []
+    """Return the columns of a table's metrics. A column exists if at least one row has a value for it."""
+    columns = []
     for metric in (*data.get("metrics", SHOWN), "words"):
         name = NAMES[metric]
         if any(metric in row["published"] for row in data["rows"]):
-            found.append(_Column(metric, "published", f"{name}, published"))
+            columns.append(_Column(metric, "published", f"{name}, published"))
         if any(metric in _ours(row) for row in data["rows"]):
-            found.append(_Column(metric, "ours", f"{name}{_reduced(metric, data['rows'])}, ours"))
+            columns.append(_Column(metric, "ours", f"{name}{_reduced(metric, data['rows'])}, ours"))
         if any(metric in row.get("difference", {}) for row in data["rows"]):
-            found.append(_Column(metric, "difference", f"Δ {name}"))
-    return found
+            columns.append(_Column(metric, "difference", f"Δ {name}"))
+    return columns
 
 
 def _ours(row: Json) -> Json:
-    """A row's figures by metric: scores of tokenised text, and its training's."""
+    """Our values of a row by metric: scores of the tokenised text, and NLL of the training."""
     scores = row.get("scores", {})
     return {**scores.get("tokenised", {}), **scores.get("training", {})}
 
 
 def _reduced(metric: str, rows: Sequence[Json]) -> str:
-    """The modules of our METEOR, in brackets, if a paraphrase table was missing."""
+    """The modules of our METEOR in brackets, if METEOR was computed without a paraphrase table."""
     meteors = [row["meteor"] for row in rows if row.get("meteor")]
     modules = sorted({meteor["modules"] for meteor in meteors})
     return f" ({' or '.join(modules)})" if metric == "meteor" and any(m["reduced"] for m in meteors) else ""
@@ -119,7 +119,7 @@ def _digits(metric: str) -> int:
 
 
 def telling(rows: Sequence[Json]) -> list[str]:
-    """Keys, besides the label, in which rows differ."""
+    """Return the keys that are needed, besides the label, to tell the rows apart."""
     return [key for key in ("test", "languages") if len(_values(rows, key)) > 1]
 
 
@@ -128,20 +128,20 @@ def _heading(key: str) -> str:
 
 
 def _values(rows: Sequence[Json], key: str) -> list[Any]:
-    """The different values of the trained rows."""
+    """The distinct values of a key in the trained rows."""
     return list(dict.fromkeys(row.get(key) for row in rows if not row["quoted"]))
 
 
 def _comparisons(data: Json) -> Grid:
-    """Differences between rows, with their p-values."""
+    """Differences between rows with their p-values."""
     rows = [row for row in data["rows"] if row.get("against")]
-    said = telling(data["rows"])
+    keys = telling(data["rows"])
     several = any(len(_compared(row)) > 1 for row in rows)
-    header = ["system", *map(_heading, said), "against", "Δ BLEU, detokenised", "p"]
+    header = ["system", *map(_heading, keys), "compared with", "Δ BLEU, detokenised", "p"]
     body = [
         [
             row["label"],
-            *(row[key] or NONE for key in said),
+            *(row[key] or NONE for key in keys),
             row["against"]["label"],
             signed(row["against"]["difference"], 2),
             p_value(row["against"]["p_value"]),
@@ -149,47 +149,48 @@ def _comparisons(data: Json) -> Grid:
         for row in rows
     ]
     notes = [
-        "Paired bootstrap of detokenised BLEU. p is sacrebleu's, one-sided: the chance that equally good systems "
-        "differ so far this way. Where one of two writes lower case, both are lowercased for it."
+        "Paired bootstrap of detokenised BLEU. p is one-sided, as sacrebleu computes it: the probability of such a "
+        "difference if both systems are equally good. If one system writes lower case, both outputs are lowercased."
     ]
     if several:
         header.append("Δ (p) of each pair")
         for cells, row in zip(body, rows, strict=True):
             cells.append(", ".join(f"{signed(p['difference'])} ({p_value(p['p_value'])})" for p in _compared(row)))
         notes.append(
-            "Pairs: models of the same seed, or each with each where the seeds are others, as of an ensemble. Δ is "
-            "their mean; p is the largest of theirs, or 1 where they disagree about which of the two is better."
+            "Pairs: models with the same seed; if the seeds differ, as for an ensemble, each model with each. Δ is the "
+            "mean over the pairs. p is the largest of the pairs, or 1 if they disagree about which system is better."
         )
     return Grid("comparisons", "Comparisons", header, body, notes)
 
 
 def _compared(row: Json) -> list[Json]:
-    """The pairs of models behind a comparison; in tables written by earlier versions, the first seeds."""
+    """The pairs of models of a comparison; tables of earlier versions have one pair, of the first seeds."""
     return list(row["against"].get("pairs", [row["against"]]))
 
 
-def _score_cells(row: Json, columns: Sequence[_Column], said: Sequence[str]) -> list[str]:
+def _score_cells(row: Json, columns: Sequence[_Column], keys: Sequence[str]) -> list[str]:
     cells = [row["label"] + (" (quoted)" if row["quoted"] else " (synthetic)" if row.get("synthetic") else "")]
-    cells += [row[key] or NONE for key in said]
+    cells += [row[key] or NONE for key in keys]
     cells += [column.cell(row) for column in columns]
     return [*cells, statistic(row.get("scores", {}).get("detokenised", {}).get("bleu"))]
 
 
 def _about(data: Json) -> list[str]:
-    """Sentences that explain the scores."""
+    """Return sentences that explain the scores."""
     trained = [row for row in data["rows"] if not row["quoted"]]
     counts = {1 if row.get("ensemble") else len(row["seeds"]) for row in trained}
     said = []
     if data["synthetic"]:
-        where = " (the rows marked so)" if len(_values(data["rows"], "synthetic")) > 1 else ""
+        where = " (the marked rows)" if len(_values(data["rows"], "synthetic")) > 1 else ""
         said.append(
-            f"Synthetic corpus{where}: generated sentences, far easier than real text; compare with no published "
-            "figure."
+            f"Synthetic corpus{where}: generated sentences, far easier than real text. Do not compare these scores "
+            "with published figures."
         )
     if any("words" in row.get("scores", {}).get("tokenised", {}) for row in trained):
         said.append(
-            "Ambiguous words: share of sentences whose ambiguous word is translated in the sense of the picture; of a "
-            "test set that has each sentence in both senses, who does not look at the picture gets about half right."
+            "Ambiguous words: share of sentences whose ambiguous word is translated in the sense that the picture "
+            "shows. If a test set has each sentence in both senses, a system that ignores the picture gets about half "
+            "of them right."
         )
     if data["limit"]:
         said.append(f"A trial: every split was cut to its first {data['limit']} lines, so these scores mean nothing.")
@@ -204,11 +205,11 @@ def _about(data: Json) -> list[str]:
         said.append(f"Mean ± standard deviation over {' or '.join(map(str, sorted(counts - {1})))} seeds.")
     if 1 in counts:
         together = ", or of an ensemble" if any(row.get("ensemble") for row in trained) else ""
-        said.append(f"In brackets the 95 % bootstrap interval of a system trained with one seed{together}.")
+        said.append(f"In brackets: the 95 % bootstrap interval of a system trained with one seed{together}.")
     if _cleaned_apart(trained):
         said.append(
-            "Rows of one test set have references that were cleaned differently: their scores do not compare. The "
-            "tests of differences do, which lowercase both where one writes lower case."
+            "Some rows of one test set have references that were cleaned differently, so their scores cannot be "
+            "compared. The paired bootstrap remains valid: if one system writes lower case, both are lowercased."
         )
     if any(row["quoted"] for row in data["rows"]):
         said.append("Quoted: a published figure for reference only, not trained here.")
@@ -216,34 +217,34 @@ def _about(data: Json) -> list[str]:
 
 
 def _listing(data: Json) -> str:
-    """The scores of ours that are shown, in words."""
+    """The names of our scores that the table shows, as a list in words."""
     shown = [column.metric for column in _columns(data) if column.kind == "ours" and column.metric not in NLL]
     names = [NAMES[metric] + (" (lower is better)" if metric == "ter" else "") for metric in shown]
     return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)
 
 
 def _about_metrics(data: Json) -> list[str]:
-    """One sentence for each metric that needs an explanation."""
-    shown, said = {column.metric for column in _columns(data) if column.kind == "ours"}, []
+    """Return one note per metric that needs an explanation."""
+    shown, notes = {column.metric for column in _columns(data) if column.kind == "ours"}, []
     if shown & {"bleu1", "bleu2", "bleu3"}:
-        said.append("BLEU-n: of n-grams of at most n words; BLEU alone is BLEU-4.")
+        notes.append("BLEU-n counts n-grams of at most n words; BLEU alone is BLEU-4.")
     if "meteor" in shown and _reduced("meteor", data["rows"]):
-        said.append(
-            "METEOR: without the paraphrase table of the target language, by the modules named, so that no difference "
-            "from published METEOR is given."
+        notes.append(
+            "METEOR: computed without the paraphrase table of the target language, by the named modules. So no "
+            "difference from published METEOR is shown."
         )
     if shown & set(NLL):
-        said.append(
-            "NLL: plain negative log-likelihood, without label smoothing, in nats a piece (EOS counted): of the "
-            "training text as trained, with dropout, over the epoch before the checkpoint; of the validation text at "
-            "the checkpoint. Pieces of different vocabularies do not compare, nor do published figures in another "
-            "unit, so that no difference from them is given."
+        notes.append(
+            "NLL: negative log-likelihood without label smoothing, in nats per piece (EOS included). On the training "
+            "text: with dropout, over the epoch before the checkpoint. On the validation text: at the checkpoint. NLL "
+            "of different vocabularies or in different units cannot be compared, so no difference from published "
+            "figures is shown."
         )
-    return said
+    return notes
 
 
 def _cleaned_apart(rows: Sequence[Json]) -> bool:
-    """Whether rows share raw references but not the cleaned ones."""
+    """Whether some rows share their raw references but not their cleaned references."""
     by_raw: dict[str, set[str]] = {}
     for row in rows:
         if hashes := row.get("references_sha256"):
@@ -252,23 +253,24 @@ def _cleaned_apart(rows: Sequence[Json]) -> bool:
 
 
 def _making(data: Json) -> Grid:
-    """How each score came about."""
+    """How each score was made: checkpoint, search, times, hardware and files."""
     rows = [row for row in data["rows"] if not row["quoted"]]
-    said = telling(rows)
+    keys = telling(rows)
     header = [
-        "system", *map(_heading, said), "checkpoint", "update", "search", "parameters", "training until then",
-        "translating", "validation loss", "validation BLEU", "n-gram precisions (%)", "hardware", "scores",
+        "system", *map(_heading, keys), "checkpoint", "update", "search", "parameters",
+        "training time to checkpoint", "translation time", "validation loss", "validation BLEU",
+        "n-gram precisions (%)", "hardware", "scores",
     ]  # fmt: skip
-    return Grid("making", "How each score was made", header, [_made(row, said) for row in rows])
+    return Grid("making", "How each score was made", header, [_made(row, keys) for row in rows])
 
 
-def _made(row: Json, said: Sequence[str]) -> list[str]:
+def _made(row: Json, keys: Sequence[str]) -> list[str]:
     search = row["decoding"]
     beam = f"beam {search['beam']}, length penalty {search['length_penalty']:g}"
     how = "sampling" if search.get("sampling") else "greedy" if search["beam"] == 1 else beam
     updates = dict.fromkeys(f"{point['update']:,}" for point in row["checkpoints"] if point["update"] is not None)
     return [
-        row["label"], *(row[key] or NONE for key in said), row["at"], " / ".join(updates) or NONE, how,
+        row["label"], *(row[key] or NONE for key in keys), row["at"], " / ".join(updates) or NONE, how,
         number(row["parameters"], 0), training_time(row), duration(row["decoding_seconds"]),
         number(row["valid_loss"], 3), number(row["valid_bleu"], 2),
         " / ".join(f"{value:.1f}" for value in row["precisions"]),
@@ -280,43 +282,48 @@ def _trainings(data: Json) -> Grid:
     header = ["system", "seed", "updates", "epochs", "time", "tokens/s", "ended by", "hardware", "code"]
     rows = [
         [
-            system, str(one["seed"]), number(one["updates"], 0), number(one["epochs"], 1), duration(one["seconds"]),
-            number(one["tokens_per_second"], 0), one["stopped"] or NONE, *_made_by(one),
+            system, str(training["seed"]), number(training["updates"], 0), number(training["epochs"], 1),
+            duration(training["seconds"]), number(training["tokens_per_second"], 0), training["stopped"] or NONE,
+            *_made_by(training),
         ]
-        for system, found in data["systems"].items() for one in found["trainings"]
+        for system, system_data in data["systems"].items() for training in system_data["trainings"]
     ]  # fmt: skip
     return Grid("trainings", "Trainings", header, rows)
 
 
 def _made_by(training: Json) -> tuple[str, str]:
-    """The machines and the code of a training's starts, in their order; of older records, those of the last."""
+    """The machines and the code versions of all starts of a training, in order.
+
+    Older records have only the last start.
+    """
     starts = training.get("starts") or [training]
     machines, codes = ([start[key] for start in starts] for key in ("hardware", "code_version"))
     return "; ".join(dict.fromkeys(map(hardware, machines))), ", ".join(dict.fromkeys(code or NONE for code in codes))
 
 
 def _data(data: Json) -> Grid:
-    """Sentences and words of each split after cleaning."""
+    """Sentences and words of each split before and after cleaning."""
     pairs = list(dict.fromkeys(corpus["languages"] for corpus in data["data"]))
     header = ["corpus", *(["languages"] if len(pairs) > 1 else []), "used by", "split", "pairs", "kept", "dropped"]
     header += [
-        f"{side} words a sentence" for side in (pairs[0].split("-") if len(pairs) == 1 else ("source", "target"))
+        f"{side} words per sentence" for side in (pairs[0].split("-") if len(pairs) == 1 else ("source", "target"))
     ]
     rows = []
     for corpus in data["data"]:
-        for split, found in corpus["splits"].items():
-            shared = 0 if data["limit"] else found.get("shared", 0)  # counted before a trial was cut
-            reasons = {**found["dropped"], "shared with a held-out split": shared}
+        for split, counts in corpus["splits"].items():
+            shared = 0 if data["limit"] else counts.get("shared", 0)  # counted before a trial cuts the splits
+            reasons = {**counts["dropped"], "shared with a held-out split": shared}
             dropped = ", ".join(f"{count:,} {reason}" for reason, count in reasons.items() if count)
-            words = [number(count / found["kept"] if found["kept"] else None, 1) for count in found["words"].values()]
+            kept = counts["kept"]
+            words = [number(count / kept if kept else None, 1) for count in counts["words"].values()]
             name = corpus["corpus"] + (" (synthetic)" if corpus["synthetic"] else "")
-            counts = [number(found["read"] + shared, 0), number(found["kept"], 0)]
-            named = [
+            totals = [number(counts["read"] + shared, 0), number(kept, 0)]
+            head = [
                 name,
                 *([corpus["languages"]] if len(pairs) > 1 else []),
-                ", ".join(found.get("systems", corpus["systems"])),
+                ", ".join(counts.get("systems", corpus["systems"])),
             ]
-            rows.append([*named, split, *counts, dropped or "none", *words])
+            rows.append([*head, split, *totals, dropped or "none", *words])
     licences = {f"{corpus['corpus']}: licence: {corpus['licence']}." for corpus in data["data"] if corpus["licence"]}
     return Grid("data", "Data", header, rows, sorted(licences))
 
@@ -324,27 +331,27 @@ def _data(data: Json) -> Grid:
 def _subwords(data: Json) -> Grid:
     """Subwords per sentence and per word of each split."""
     header = ["corpus", "languages", "subwords", "used by", "split"]
-    header += [f"{side} subwords {unit}" for unit in ("a sentence", "a word") for side in ("source", "target")]
+    header += [f"{side} subwords {unit}" for unit in ("per sentence", "per word") for side in ("source", "target")]
     rows = []
-    for made in data["subwords"]:
-        kind = f"{made['kind']} {made['size']:,}" + ("" if made["joint"] else " a side")
-        head = [made["corpus"], made["languages"], kind, ", ".join(made["systems"])]
-        for split, sides in made["splits"].items():
+    for encoded in data["subwords"]:
+        kind = f"{encoded['kind']} {encoded['size']:,}" + ("" if encoded["joint"] else " per side")
+        head = [encoded["corpus"], encoded["languages"], kind, ", ".join(encoded["systems"])]
+        for split, sides in encoded["splits"].items():
             averages = [side[unit] for unit in ("a_sentence", "a_word") for side in sides.values()]
             rows.append([*head, split, *(number(average, 2) for average in averages)])
     return Grid("subwords", "Subwords", header, rows)
 
 
 def _parameters(data: Json) -> Grid:
-    """The resolved configuration of each system; a dash where a system lacks a key."""
-    configs = [found["config"] for found in data["systems"].values()]
+    """The resolved configuration of each system; a dash if a system lacks a key."""
+    configs = [system["config"] for system in data["systems"].values()]
     keys = dict.fromkeys(key for config in configs for key in config)
     rows = [[key, *(config.get(key, NONE) for config in configs)] for key in keys]
     return Grid("parameters", "Hyper-parameters", ["key", *data["systems"]], rows)
 
 
 def sample_sets(sentences: Sequence[Json]) -> dict[str, list[Json]]:
-    """Samples by their test set, named with its languages."""
+    """Group samples by test set; the names of the groups include the languages."""
     sets: dict[str, list[Json]] = {}
     for sentence in sentences:
         title = ", ".join(sentence[key] for key in ("test", "languages") if sentence.get(key))

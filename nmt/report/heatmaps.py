@@ -1,4 +1,4 @@
-"""Attention as heat maps: between words (rows look at columns), and laid over a picture."""
+"""Draw attention as heat maps: between words (rows attend to columns), and over a picture."""
 
 import html
 import math
@@ -21,28 +21,28 @@ from nmt.report import fonts
 from nmt.report.plots import STYLE, save
 from nmt.text.subwords import START
 
-CELL, LINE = 0.2, 0.2  # inches: of a cell, of a line of title
-GAP, MARGIN, PAD = 0.15, 0.12, 0.07  # inches: between panels, around all, between labels and cells
-LABEL, TITLE = 9, 11  # sizes of the letters, in points
-PICTURE = 1.6  # inches: of a panel with a picture
-BAR = (0.14, 2.0, 0.7)  # inches: width and most height of the colour bar, room for it
-CONTINUES = "·"  # before a piece that goes on with a word
+CELL, LINE = 0.2, 0.2  # inches: a cell, a line of the title
+GAP, MARGIN, PAD = 0.15, 0.12, 0.07  # inches: between panels, around the figure, between labels and cells
+LABEL, TITLE = 9, 11  # font sizes in points
+PICTURE = 1.6  # inches: a panel with a picture
+BAR = (0.14, 2.0, 0.7)  # inches: the colour bar's width, its greatest height, and the space for it
+CONTINUES = "·"  # marks a piece that continues a word
 SPECIAL = {"<s>": "⟨s⟩", "</s>": "⟨/s⟩", "<unk>": "⟨unk⟩", "<pad>": "⟨pad⟩", START: "␣"}
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One heat map."""
+    """A heat map with its title and labels."""
 
     title: str
     weights: NDArray[np.floating]  # (rows, columns), 0 to 1
-    rows: Sequence[str]  # labels, y axis: the translation
-    columns: Sequence[str]  # labels, x axis: the source
+    rows: Sequence[str]  # labels of the y axis: the translation
+    columns: Sequence[str]  # labels of the x axis: the source
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a panel is drawn, in inches from the left and the top of the grid, and which labels it needs."""
+    """The place of a panel in inches from the left and the top of the grid, and which labels it shows."""
 
     left: float
     top: float
@@ -53,47 +53,48 @@ class Place:
 def draw(panels: Sequence[Panel], title: str, out: Path, across: int | None = None) -> None:
     """Draw heat maps in a grid, with one colour scale from 0 to 1, as ``{out}.png`` and ``{out}.svg``.
 
-    Labels are pieces or words (see `readable`), of any script that an installed font has; those that the panel to the
-    left (rows) or above (columns) shows already are not repeated. Cells keep their size, the figure grows.
+    Labels are pieces or words (see `readable`), in any script that an installed font has. A panel does not repeat the
+    row labels of the panel to its left or the column labels of the panel above it. Cells have a fixed size, so the
+    figure grows with the number of labels and panels.
 
     Args:
         panels: row by row.
-        title: of the whole.
+        title: of the figure.
         out: path without an ending.
-        across: panels a row; about as many as rows when not given.
+        across: panels per row; by default about as many as there are rows.
     """
     maps = [Panel(p.title, p.weights, readable(p.rows), readable(p.columns)) for p in panels]
     letters = "".join([title, *(text for p in maps for text in (p.title, *p.rows, *p.columns))])
     with pyplot.rc_context({**STYLE, "font.family": fonts.families(letters)}), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # said already, once
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # `fonts.families` has already warned
         canvas = pyplot.figure()
         places, width, height = _places(maps, across or math.ceil(math.sqrt(len(maps))), _ruler(canvas))
         above = _head(canvas, title, max(width + BAR[2], 4.0), height)
         for panel, place in zip(maps, places, strict=True):
-            cells = len(panel.columns) * CELL, len(panel.rows) * CELL
-            image = _heat_map(_axes(canvas, place.left, above + place.top, *cells), panel, place)
+            size = len(panel.columns) * CELL, len(panel.rows) * CELL
+            image = _heat_map(_axes(canvas, place.left, above + place.top, *size), panel, place)
         top = places[0].top
         _bar(_axes(canvas, width, above + top, BAR[0], min(BAR[1], height - top - MARGIN)), image)
         save(canvas, out)
 
 
 def readable(pieces: Sequence[str]) -> list[str]:
-    """Labels of pieces: the mark of a word's start is dropped, and pieces that go on with a word are marked instead.
+    """Turn pieces into labels: mark the pieces that continue a word, not those that begin one.
 
-    BOS and EOS become ⟨s⟩ and ⟨/s⟩; what Moses' tokeniser escaped (``&apos;``) is itself again. Words, where no label
-    has the mark, get none.
+    BOS and EOS become ⟨s⟩ and ⟨/s⟩. Escapes of the Moses tokeniser (``&apos;``) are undone. If no piece has the mark of
+    a word's start, the pieces are words and no label is marked.
     """
     subwords = any(piece.startswith(START) for piece in pieces)
 
     def label(piece: str) -> str:
-        goes_on = subwords and piece not in SPECIAL and not piece.startswith(START)
-        return SPECIAL.get(piece, CONTINUES * goes_on + html.unescape(piece.removeprefix(START)))
+        continues = subwords and piece not in SPECIAL and not piece.startswith(START)
+        return SPECIAL.get(piece, CONTINUES * continues + html.unescape(piece.removeprefix(START)))
 
     return [label(piece) for piece in pieces]
 
 
 def _ruler(canvas: Figure) -> Callable[[Sequence[str]], float]:
-    """Return a function that measures the longest of several labels, in inches."""
+    """Return a function that measures the width of the longest of several labels, in inches."""
 
     def longest(labels: Sequence[str]) -> float:
         texts = [canvas.text(0, 0, label, fontsize=LABEL, parse_math=False) for label in labels]
@@ -108,7 +109,7 @@ def _ruler(canvas: Figure) -> Callable[[Sequence[str]], float]:
 def _places(
     maps: Sequence[Panel], across: int, longest: Callable[[Sequence[str]], float]
 ) -> tuple[list[Place], float, float]:
-    """A place for each panel, and width and height of the grid with a margin around it."""
+    """Return one place per panel, and the width and height of the grid with its margin."""
     numbers = range(len(maps))
     rows = [n % across == 0 or maps[n - 1].rows != maps[n].rows for n in numbers]
     columns = [n < across or maps[n - across].columns != maps[n].columns for n in numbers]
@@ -124,13 +125,17 @@ def _places(
 
 
 def _starts(sizes: Sequence[tuple[float, float]]) -> tuple[list[float], float]:
-    """Where the cells of each line of panels start, and where all ends, from the sizes of its labels and its cells."""
+    """Return where the cells of each line of panels start, and where the grid ends.
+
+    Args:
+        sizes: for each line, the sizes of its labels and of its cells.
+    """
     ends = list(accumulate((labels + cells + GAP for labels, cells in sizes), initial=MARGIN))
     return [end + labels for end, (labels, _) in zip(ends, sizes, strict=False)], ends[-1] - GAP + MARGIN
 
 
 def _head(canvas: Figure, title: str, width: float, height: float) -> float:
-    """Give the figure its size and write the title above the grid; returns the inches that takes."""
+    """Set the size of the figure and write the title above the grid; return the height of the title in inches."""
     lines = textwrap.wrap(html.unescape(title), int(width * 11))
     above = MARGIN + LINE * len(lines)
     canvas.set_size_inches(width, above + height)
@@ -140,7 +145,7 @@ def _head(canvas: Figure, title: str, width: float, height: float) -> float:
 
 
 def _axes(canvas: Figure, left: float, top: float, width: float, height: float) -> Axes:
-    """Axes at a place given in inches from the top left."""
+    """Add axes at a place in inches from the top left."""
     wide, high = canvas.get_size_inches()
     return canvas.add_axes((left / wide, 1 - (top + height) / high, width / wide, height / high))
 
@@ -154,7 +159,7 @@ def _heat_map(axes: Axes, panel: Panel, place: Place) -> AxesImage:
     axes.set_yticks([y - 0.5 for y in range(1, len(panel.rows))], minor=True)
     axes.tick_params(which="both", length=0)
     axes.grid(visible=False)
-    axes.grid(which="minor", color="#f0f0f0", linewidth=0.5)  # leads the eye along long rows
+    axes.grid(which="minor", color="#f0f0f0", linewidth=0.5)  # helps the eye to follow long rows
     axes.spines[:].set(visible=True, color="#bbbbbb", linewidth=0.6)
     axes.set_title(panel.title, fontsize=LABEL, pad=6, parse_math=False)
     for label in (*axes.get_xticklabels(), *axes.get_yticklabels()):
@@ -169,24 +174,24 @@ def _bar(axes: Axes, image: AxesImage) -> None:
 
 @dataclass(frozen=True)
 class Overlay:
-    """A map that is laid over a picture."""
+    """An attention map that is drawn over a picture."""
 
     title: str
-    weights: NDArray[np.floating]  # (regions,), a square grid row by row
+    weights: NDArray[np.floating]  # (regions,): a square grid, row by row
 
 
 def draw_over(picture: Any, panels: Sequence[Overlay], title: str, out: Path, across: int) -> None:
-    """Draw a picture, and again under each map, as ``{out}.png`` and ``{out}.svg``.
+    """Draw a picture, and the picture under each map, as ``{out}.png`` and ``{out}.svg``.
 
-    A map's colours go from its smallest to its largest weight, which its title gives. So they show where the model
-    looks, not how much.
+    The colours of a map go from its smallest to its largest weight. They show where the model attends, not how
+    strongly. The title of the map gives the largest weight.
 
     Args:
-        picture: a Pillow image, square as the network saw it.
-        panels: row by row, after the picture alone.
-        title: of the whole.
+        picture: a Pillow image, square as the network sees it.
+        panels: the maps, row by row; they follow the picture without a map.
+        title: of the figure.
         out: path without an ending.
-        across: panels a row, the picture not counted.
+        across: panels per row, without the picture.
     """
     rows, letters = math.ceil(len(panels) / across), "".join([title, *(panel.title for panel in panels)])
     with pyplot.rc_context({**STYLE, "font.family": fonts.families(letters)}), warnings.catch_warnings():

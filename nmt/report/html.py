@@ -1,4 +1,4 @@
-"""A rebuilt table as one HTML page that needs no other file and no network."""
+"""Write a rebuilt table as one HTML page that needs no other file and no network."""
 
 import base64
 import math
@@ -14,18 +14,18 @@ from nmt.system.files import Json
 
 
 def render(data: Json, figures: Path) -> str:
-    """The page.
+    """Return the page of a table.
 
     Args:
-        data: what `nmt.report.tables.build` gave.
-        figures: folder of the figures that it names, as SVG.
+        data: the result of `nmt.report.tables.build`.
+        figures: folder of the table's figures, as SVG.
     """
     drawn = [figure | {"source": inline(figures / f"{figure['name']}.svg")} for figure in data["figures"]]
     return fill("table.html.j2", figures=drawn, **parts(data))
 
 
 def parts(data: Json) -> Json:
-    """What the pages show of a table, by the names that their templates use."""
+    """The variables of the templates that show a table."""
     (scores, *compared), rest = halves(grids(data))
     parameters = [row for grid in rest if grid.name == "parameters" for row in grid.rows]
     differing = {key for key, *values in parameters if len(set(values)) > 1}
@@ -37,7 +37,7 @@ def parts(data: Json) -> Json:
 
 
 def fill(template: str, **values: Any) -> str:
-    """A page of a template that lies beside this module."""
+    """Fill a template of this package."""
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
@@ -46,14 +46,14 @@ def fill(template: str, **values: Any) -> str:
 
 
 def inline(image: Path) -> str:
-    """An image's bytes as its address; as an image, not as markup, so that ids of several do not clash."""
+    """Encode an image as a ``data:`` address. SVG markup in the page would not do: the ids of several figures clash."""
     kind = "svg+xml" if image.suffix == ".svg" else "png"
     return f"data:image/{kind};base64,{base64.b64encode(image.read_bytes()).decode('ascii')}"
 
 
 @dataclass
 class Mark:
-    """A row of the overview: where its figures lie on a common scale, in per cent of the width."""
+    """A row of the chart: the places of its figures on the common scale, in per cent of the width."""
 
     label: str
     quoted: bool
@@ -66,14 +66,14 @@ class Mark:
 
 @dataclass
 class Marks:
-    """The overview of BLEU: rows and the scale's ticks (label, place)."""
+    """A chart of BLEU: its rows, and the ticks of its scale (label, place)."""
 
     rows: list[Mark]
     ticks: list[tuple[str, float]]
 
 
 def marks(rows: Sequence[Json]) -> Marks | None:
-    """Published and our BLEU of all rows on one scale; None where there is none."""
+    """Place the published and our BLEU of all rows on one scale; return None if no row has BLEU."""
     spans = [_span(row) for row in rows]
     values = [value for span in spans for value in span if value is not None]
     if not values:
@@ -85,16 +85,16 @@ def marks(rows: Sequence[Json]) -> Marks | None:
     def place(value: float | None) -> float | None:
         return None if value is None else round(100 * (value / step - first) / (last - first), 2)
 
-    marked, differing = [], telling(rows)
+    bars, keys = [], telling(rows)
     for row, span in zip(rows, spans, strict=True):
         published, ours, low, high = map(place, span)
-        name = ", ".join([row["label"], *(row[key] for key in differing if not row["quoted"])])
-        marked.append(Mark(name, row["quoted"], published, ours, low, high, _text(span)))
-    return Marks(marked, [(f"{tick * step:g}", place(tick * step) or 0.0) for tick in range(first, last + 1)])
+        name = ", ".join([row["label"], *(row[key] for key in keys if not row["quoted"])])
+        bars.append(Mark(name, row["quoted"], published, ours, low, high, _text(span)))
+    return Marks(bars, [(f"{tick * step:g}", place(tick * step) or 0.0) for tick in range(first, last + 1)])
 
 
 def _span(row: Json) -> tuple[float | None, float | None, float | None, float | None]:
-    """Published, ours, and the ends of ours: the interval, or one standard deviation either side."""
+    """Published BLEU, our BLEU, and the ends of our interval or of mean ± one standard deviation."""
     published = row["published"].get("bleu")
     if row["quoted"]:
         return published, None, None, None
@@ -106,7 +106,7 @@ def _span(row: Json) -> tuple[float | None, float | None, float | None, float | 
 
 def _text(span: Sequence[float | None]) -> str:
     published, ours, low, high = span
-    said = [f"published {published:g}"] if published is not None else []
+    texts = [f"published {published:g}"] if published is not None else []
     if ours is not None and low is not None and high is not None:
-        said.append(f"ours {ours:.2f} ({low:.1f} to {high:.1f})")
-    return ", ".join(said)
+        texts.append(f"ours {ours:.2f} ({low:.1f} to {high:.1f})")
+    return ", ".join(texts)

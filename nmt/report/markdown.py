@@ -1,4 +1,4 @@
-"""A rebuilt table as Markdown."""
+"""Write a rebuilt table as Markdown."""
 
 from collections.abc import Sequence
 
@@ -7,11 +7,11 @@ from nmt.system.files import Json
 
 
 def render(data: Json, grids: Sequence[Grid]) -> str:
-    """The whole page: scores, figures, samples, how all was made, and how to check it.
+    """Return the page of a table: scores, figures, samples, how they were made, and how to check them.
 
     Args:
-        data: what `nmt.report.tables.build` gave.
-        grids: the same as grids of text.
+        data: the result of `nmt.report.tables.build`.
+        grids: the grids of this table, from `nmt.report.grids.grids`.
     """
     (scores, *compared), rest = halves(grids)
     figures = [f"![{f['title']}](../figures/{data['name']}/{f['name']}.png)" for f in data["figures"]]
@@ -28,20 +28,20 @@ def _sections(grids: Sequence[Grid]) -> list[str]:
 
 
 def table(grid: Grid) -> str:
-    """A grid as a Markdown table, its columns lined up in the source too."""
+    """Format a grid as a Markdown table. The columns are aligned in the source too."""
     cells = [list(map(escape, row)) for row in (grid.header, *grid.rows)]
     widths = [max(3, *(len(row[i]) for row in cells)) for i in range(len(grid.header))]
     right = [grid.numeric(i) for i in range(len(grid.header))]
-    rule = ["-" * (width - 1) + (":" if flush else "-") for width, flush in zip(widths, right, strict=True)]
-    lined = [
-        [cell.rjust(w) if flush else cell.ljust(w) for cell, w, flush in zip(row, widths, right, strict=True)]
+    line = ["-" * (width - 1) + (":" if numeric else "-") for width, numeric in zip(widths, right, strict=True)]
+    aligned = [
+        [cell.rjust(w) if numeric else cell.ljust(w) for cell, w, numeric in zip(row, widths, right, strict=True)]
         for row in cells
     ]
-    return "\n".join(f"| {' | '.join(row)} |" for row in (lined[0], rule, *lined[1:]))
+    return "\n".join(f"| {' | '.join(row)} |" for row in (aligned[0], line, *aligned[1:]))
 
 
 def escape(text: str) -> str:
-    """Text that Markdown shows as it is, in a table too."""
+    """Escape text so that Markdown shows it unchanged, also within a table."""
     for character in "\\`*<|":
         text = text.replace(character, f"\\{character}")
     return " ".join(text.split())
@@ -52,35 +52,37 @@ def _listed(notes: Sequence[str]) -> list[str]:
 
 
 def _samples(sentences: Sequence[Json]) -> list[str]:
-    """Samples, under a heading a test set where there are several."""
+    """Format the samples; if there are several test sets, each has a heading."""
     parts, sets = [], sample_sets(sentences)
-    for title, found in sets.items():
+    for title, samples in sets.items():
         parts += [f"### {escape(title)}"] if len(sets) > 1 else []
-        parts += map(_sample, found)
+        parts += map(_sample, samples)
     return parts
 
 
 def _sample(sentence: Json) -> str:
     lines = [f"**Sentence {sentence['line']}**", f"source: {escape(sentence['source'])}"]
     lines += [f"reference: {escape(sentence['reference'])}"]
-    lines += [f"{escape(one['label'])}: *{escape(one['text'])}*" for one in sentence["translations"]]
+    for translation in sentence["translations"]:
+        lines.append(f"{escape(translation['label'])}: *{escape(translation['text'])}*")
     return "  \n".join(lines)
 
 
 def _check(data: Json) -> list[str]:
-    """Signatures, and the commands that print the scores."""
+    """The signatures of the scores, and the commands that print the scores."""
     if not data["systems"]:
         return []
     lines = [
         f"{protocol} {metric}: {signature}"
         for protocol, metrics in data["signatures"].items()
-        for metric, found in metrics.items()
-        for signature in found
+        for metric, values in metrics.items()
+        for signature in values
     ]
-    commands = [command for found in data["commands"].values() for command in found]
+    commands = [command for values in data["commands"].values() for command in values]
     return [
         "## Signatures", "```\n" + "\n".join(lines) + "\n```",
-        "These print the scores in the folder of each `scores.json` named above, with the references beside it. Those"
-        " are only in `results/runs/`: `references.detok` is the test set's text, `references.tok` the same cleaned.",
+        "These commands print the scores. Run them in the folder of a `scores.json` named above. They need the"
+        " references in that folder. Only `results/runs/` has the references: `references.detok` is the raw text of"
+        " the test set, `references.tok` is the cleaned text.",
         "```sh\n" + "\n".join(commands) + "\n```",
     ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""A sheet of pictures with those whose features are nearest: do the features tell what is on them?"""
+"""Draw pictures next to the pictures with the most similar features, to check what the features represent."""
 
 import json
 import warnings
@@ -13,19 +13,19 @@ from nmt.system.errors import DataError
 from nmt.system.files import read_lines, write_text
 from nmt.system.indices import Indices, evenly
 
-SIZE = 1.5  # inches: of a picture
+SIZE = 1.5  # inches: the side of a picture
 
 
 def nearest(features: NDArray[np.floating], rows: Indices, count: int) -> tuple[Indices, NDArray[np.float32]]:
-    """The nearest other images of some, by the cosine of their mean regions.
+    """Find the nearest neighbours of some images, by the cosine of the means over regions.
 
     Args:
-        features: (images, regions, channels).
-        rows: the images asked about (q,).
-        count: neighbours of each.
+        features: of all images (images, regions, channels).
+        rows: the rows of the query images (q,).
+        count: neighbours per query.
 
     Returns:
-        Their rows (q, count), nearest first, and their cosines (q, count).
+        The rows of the neighbours (q, count), nearest first, and their cosines (q, count).
     """
     means = np.stack([image.mean(0, dtype=np.float32) for image in features])
     means /= np.maximum(np.linalg.norm(means, axis=1, keepdims=True), 1e-12)
@@ -36,31 +36,31 @@ def nearest(features: NDArray[np.floating], rows: Indices, count: int) -> tuple[
 
 
 def draw(array: Path, folder: Path, names: Path, out: Path, queries: int, count: int) -> None:
-    """Draw a sheet: on each line a picture, then its nearest neighbours with their cosines; and ``.json`` of them.
+    """Draw one line per query picture: the picture, then its nearest neighbours with their cosines.
 
     Args:
-        array: image features, ``.npy``.
+        array: image features, ``.npy``, one row per picture.
         folder: of the pictures.
-        names: their names in it, one a line, a line a row of the array.
-        out: path without an ending, of the ``.png``, ``.svg`` and ``.json``.
-        queries: pictures, spread evenly over the list.
-        count: neighbours of each.
+        names: text file with the names of the pictures in the folder, one per line, in the order of the rows.
+        out: path of the ``.png``, ``.svg`` and ``.json``, without the ending.
+        queries: number of query pictures; they are spread evenly over the list.
+        count: neighbours per query.
 
     Raises:
-        DataError: an array or picture is missing or broken, or the array has not a row a name.
+        DataError: the array or a picture is missing or damaged, or the array does not have one row per name.
     """
     listed = list(read_lines(names))
     features = load_features(array)
     if features.ndim != 3 or len(features) != len(listed) or len(listed) <= count:
         raise DataError(
-            f"{array}: expected features of the {len(listed):,} pictures that {names} lists, and more of them than "
+            f"{array}: expected features of the {len(listed):,} pictures that {names} lists, and more pictures than "
             f"neighbours ({count}), got an array of {features.shape}"
         )
     rows = evenly(len(listed), queries)
-    found, cosines = nearest(features, rows, count)
+    neighbours, cosines = nearest(features, rows, count)
     sheet = [
         [(listed[row], None), *((listed[n], float(cosine)) for n, cosine in zip(near, values, strict=True))]
-        for row, near, values in zip(rows, found, cosines, strict=True)
+        for row, near, values in zip(rows, neighbours, cosines, strict=True)
     ]
     _draw(sheet, folder, out)
     write_text(out.with_name(f"{out.name}.json"), json.dumps(sheet) + "\n")

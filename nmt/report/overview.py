@@ -1,4 +1,4 @@
-"""The overview of all tables: rows with a published BLEU, grouped by report, as Markdown and as one figure."""
+"""Write the overview of all tables: the rows with a published BLEU, grouped by report, as Markdown and as a figure."""
 
 import os
 from itertools import groupby
@@ -20,7 +20,7 @@ Groups = dict[str, list[Json]]
 BEGIN, END = "<!-- overview: written by `nmt overview` -->", "<!-- end of the overview -->"
 FIGURE = Path("figures", "overview")
 UNFINISHED = "not converged"
-"""The note of rows whose training only shows that it runs. The overview leaves them out."""
+"""The note of rows whose training was too short to converge. The overview omits these rows."""
 OTHER = "Other tables"
 INCOMPARABLE = (
     "These systems are trained and tested on other text than the report's.\nTheir scores do not compare with the "
@@ -31,30 +31,30 @@ LINE, MARGIN = 0.19, 0.75  # inches of height: a row, and the title and axis of 
 
 
 def overview(results: Path, page: Path) -> None:
-    """Write the overview into a Markdown page, between its two marks, and the figure into ``results/figures/``.
+    """Write the overview into a Markdown page, between two marks, and its figure into ``results/figures/``.
 
     Args:
-        results: with ``tables/*.json``.
-        page: has a line `BEGIN` and, later, a line `END`; what is between them is replaced.
+        results: folder with ``tables/*.json``.
+        page: has a line `BEGIN` and a later line `END`; the text between them is replaced.
 
     Raises:
-        DataError: there is no table, or no marks.
+        DataError: there is no table, or the page lacks a mark.
     """
     groups = compared(results)
     text = "".join(f"{line}\n" for line in read_lines(page))
     before, mark, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not (mark and end):
-        raise DataError(f"{page}: expected the lines {BEGIN} and {END}, between them the table; got a page without")
+        raise DataError(f"{page}: expected the lines {BEGIN} and {END}, and between them the table; got a page without")
     draw(groups, results / FIGURE)
     write_text(page, f"{before}{BEGIN}\n{render(groups, results, page)}\n{END}{after}")
 
 
 def compared(results: Path) -> Groups:
-    """The trained rows with a published BLEU on the first test set of their table, by report.
+    """Return the trained rows that have a published BLEU on the first test set of their table, by report.
 
     Raises:
-        DataError: the folder has no table, or a file that is no table.
+        DataError: the folder has no table, or a file is not a table.
     """
     files = sorted((results / "tables").glob("*.json"))
     tables = [read_json(file) for file in files]
@@ -74,7 +74,7 @@ def compared(results: Path) -> Groups:
 
 
 def render(groups: Groups, results: Path, page: Path) -> str:
-    """The figure and a section per report, with links as seen from the page."""
+    """Return the figure and one section per report, as Markdown. Links are relative to the page."""
     folder = os.path.relpath(results, page.parent)
     parts = [f"![BLEU, published and ours]({folder}/{FIGURE}.png)"]
     for report, rows in groups.items():
@@ -96,7 +96,7 @@ def _cells(row: Json, folder: str) -> list[str]:
 
 
 def draw(groups: Groups, out: Path) -> None:
-    """One panel per report, in two columns; a row has a ring for the published figure and a dot for ours."""
+    """Draw one panel per report, in two columns. In a row, a ring is the published figure and a dot is ours."""
     columns = _columns(groups)
     heights = [[MARGIN + LINE * len(groups[report]) for report in column] for column in columns]
     with pyplot.rc_context(STYLE | {"font.size": 8, "axes.titlesize": 9, "axes.titlepad": 4, "ytick.major.size": 0}):
@@ -107,14 +107,14 @@ def draw(groups: Groups, out: Path) -> None:
             grid = part.subplots(len(column), 1, squeeze=False, height_ratios=ratios)[:, 0]
             for axes, report in zip(grid, column, strict=True):
                 _panel(axes, report, groups[report])
-        found = [axes.get_legend_handles_labels() for axes in canvas.axes]
-        legend = {name: mark for marks, names in found for mark, name in zip(marks, names, strict=True)}
+        legends = [axes.get_legend_handles_labels() for axes in canvas.axes]
+        legend = {name: mark for marks, names in legends for mark, name in zip(marks, names, strict=True)}
         canvas.legend(list(legend.values()), list(legend), loc="outside upper right", ncols=2)
         save(canvas, out, dpi=100)
 
 
 def _columns(groups: Groups) -> list[list[str]]:
-    """Reports in two columns, in their order, cut where the columns are most alike in height."""
+    """Split the reports, in order, into two columns of nearly the same height."""
     reports = list(groups)
     heights = [MARGIN + LINE * len(groups[report]) for report in reports]
     cut = min(range(1, len(reports) + 1), key=lambda cut: max(sum(heights[:cut]), sum(heights[cut:])))

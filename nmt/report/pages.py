@@ -1,4 +1,4 @@
-"""All tables and figures of a results folder as one HTML page that needs no other file and no network."""
+"""Write all tables and figures of a results folder as one HTML page that needs no other file and no network."""
 
 import os
 from dataclasses import dataclass
@@ -9,25 +9,25 @@ from nmt.system.errors import DataError
 from nmt.system.files import Json, read_json, write_text
 
 UI = "http://127.0.0.1:5000"
-"""Where `make ui` shows a store that is a file."""
+"""The address at which `make ui` shows a store in a file."""
 FROM_LOGS = ("loss", "accuracy", "bleu", "learning-rate")
-"""Figures of trainings; the others show models."""
+"""The figures of training logs. The other figures show models."""
 
 
 @dataclass(frozen=True)
 class Link:
-    """Words, and where they lead if that is known."""
+    """A text, with the address that it links to, if any."""
 
     text: str
     address: str | None = None
 
 
 def page(results: Path, out: Path) -> None:
-    """Write every table and figure of a results folder as one page; links lead to MLflow and to provenance.
+    """Write every table and figure of a results folder to one page, with links to MLflow and to provenance.
 
     Args:
-        results: with ``tables/*.json`` and ``figures/``; ``runs/`` where they were kept.
-        out: the page.
+        results: folder with ``tables/*.json`` and ``figures/``, and with ``runs/`` if the runs were kept.
+        out: the page to write.
 
     Raises:
         DataError: the folder has neither tables nor figures, or a table is not JSON.
@@ -44,36 +44,36 @@ def page(results: Path, out: Path) -> None:
 
 
 class _Links:
-    """Where a results folder's files and runs are, as seen from the page."""
+    """Links from the page to the files and runs of a results folder."""
 
     def __init__(self, results: Path, page: Path) -> None:
         self.results, self.page = results, page
-        self.local = False  # whether a link leads to the page that `make ui` opens
+        self.local = False  # whether some link needs the server that `make ui` starts
 
     def file(self, path: Path, text: str | None = None) -> Link:
-        """A file, linked if it is there."""
+        """A link to a file; without an address if the file is missing."""
         shown = text or os.path.relpath(path, self.results)
         return Link(shown, os.path.relpath(path, self.page) if path.exists() else None)
 
     def run(self, table: str, system: str, seed: int | str) -> Link:
-        """The run in MLflow of a training, or of an ensemble (``1-2-3``), linked if it is known."""
+        """A link to the MLflow run of a training or an ensemble (seed ``1-2-3``); without an address if unknown."""
         marker = self.results / "runs" / table / system / f"seed{seed}" / "tracked.json"
-        found = read_json(marker) if marker.is_file() else {}
-        if found.get("status") != "published":
+        record = read_json(marker) if marker.is_file() else {}
+        if record.get("status") != "published":
             return Link(f"{system} seed {seed}")
-        web = found["uri"].startswith("http")
-        self.local |= not web
-        store = found["uri"].rstrip("/") if web else UI
-        return Link(f"{system} seed {seed}", f"{store}/#/experiments/{found['experiment']}/runs/{found['run']}")
+        is_url = record["uri"].startswith("http")
+        self.local |= not is_url
+        store = record["uri"].rstrip("/") if is_url else UI
+        return Link(f"{system} seed {seed}", f"{store}/#/experiments/{record['experiment']}/runs/{record['run']}")
 
     def explained(self) -> str:
-        """What a reader needs to know to follow the links."""
-        mlflow = f"A run's link leads to MLflow at {UI}, which “make ui” opens. " if self.local else ""
-        return f"{mlflow}A run or file without a link is not kept with these results."
+        """A note for readers about the links."""
+        mlflow = f"Links of runs lead to MLflow at {UI}; start it with “make ui”. " if self.local else ""
+        return f"{mlflow}Runs and files without a link were not kept with these results."
 
 
 def _section(name: str, data: Json | None, links: _Links) -> Json:
-    """One table with its figures, or figures alone, as the template wants them."""
+    """The variables of the template for one table with its figures, or for figures without a table."""
     runs = [links.run(name, system, one["seed"]) for system, one in _trainings(data)]
     shown = parts(data) if data else {"title": name, "about": "", "data": None, "rest": []}
     return shown | {
@@ -84,7 +84,7 @@ def _section(name: str, data: Json | None, links: _Links) -> Json:
 
 def _trainings(data: Json | None) -> list[tuple[str, Json]]:
     systems = data["systems"] if data else {}
-    return [(system, one) for system, found in systems.items() for one in found["trainings"]]
+    return [(system, training) for system, system_data in systems.items() for training in system_data["trainings"]]
 
 
 def _synthetic(data: Json | None) -> bool:
@@ -92,8 +92,8 @@ def _synthetic(data: Json | None) -> bool:
 
 
 def _rows(name: str, data: Json | None, links: _Links) -> list[Json]:
-    """Provenance of each trained row."""
-    tables = links.results / "tables"  # what a table's own paths start from
+    """The provenance of each trained row."""
+    tables = links.results / "tables"  # paths in a table are relative to this folder
     return [
         {
             "label": row["label"], "test": row["test"], "at": row["at"],
@@ -108,7 +108,7 @@ def _rows(name: str, data: Json | None, links: _Links) -> list[Json]:
 
 
 def _images(folder: Path) -> dict[str, list[Path]]:
-    """The files of each figure below a folder, SVG first."""
+    """The files of each figure in a folder, SVG first."""
     images: dict[str, list[Path]] = {}
     for file in sorted(folder.rglob("*"), key=lambda file: (file.suffix != ".svg", file)):
         if file.suffix in (".svg", ".png"):
@@ -117,7 +117,7 @@ def _images(folder: Path) -> dict[str, list[Path]]:
 
 
 def _figures(name: str, data: Json | None, links: _Links) -> list[Json]:
-    """A table's figures in its order, then others that lie beside them."""
+    """The figures of a table in its order, then the other figures in the folder."""
     titles = {figure["name"]: figure["title"] for figure in data["figures"]} if data else {}
     images = _images(links.results / "figures" / name)
     order = [*(figure for figure in titles if figure in images), *sorted(set(images) - set(titles))]

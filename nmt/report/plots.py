@@ -1,4 +1,4 @@
-"""Figures as PNG and SVG: training curves, positional encoding, causal mask. The same data gives the same SVG."""
+"""Draw figures as PNG and SVG: training curves, positional encoding, causal mask. Equal data gives equal files."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,7 +23,7 @@ from nmt.system.files import atomic_path
 
 Records = Sequence[Mapping[str, Any]]
 Curves = Mapping[str, Sequence[Records]]
-"""For each system its logs, one a seed."""
+"""The logs of each system, one per seed."""
 
 TITLES: dict[Figure, str] = {
     "loss": "Loss on training and validation text",
@@ -33,14 +33,14 @@ TITLES: dict[Figure, str] = {
     "learning-rate": "Learning rate",
     "positions": "Sinusoidal positional encoding",
     "mask": "Causal mask of the decoder",
-    "alignment": "Where the decoder looked at the source",
-    "picture": "Where the decoder looked on the picture",
+    "alignment": "Attention of the decoder over the source",
+    "picture": "Attention of the decoder over the picture",
 }
 
-POSITIONS, MASKED = 50, 12  # how many the last two figures show
-INSIDE = 8  # most names that a legend among the lines leaves room for
-MOST_PIXELS = 1e8  # of a PNG: larger figures are drawn coarser, in full only as SVG
-# Okabe and Ito's colours, told apart with any colour vision; the yellow is too faint for lines.
+POSITIONS, MASKED = 50, 12  # positions shown in the figures of the positional encoding and of the mask
+INSIDE = 8  # greatest number of entries of a legend within the axes
+MOST_PIXELS = 1e8  # of a PNG; larger figures get a lower resolution, only their SVG has full detail
+# The colours of Okabe and Ito, which colour-blind readers can distinguish; yellow is too faint for lines.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 STYLE: dict[Any, Any] = {
     "svg.hashsalt": "nmt", "font.size": 11, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,
@@ -53,9 +53,9 @@ def draw(figure: Figure, curves: Curves, width: int, out: Path) -> None:
     """Draw a figure as ``{out}.png`` and ``{out}.svg``.
 
     Args:
-        figure: which.
-        curves: the logs of the systems compared.
-        width: of the model, for the positional encoding.
+        figure: the name of the figure.
+        curves: the logs of the systems.
+        width: the model's width, for the positional encoding.
         out: path without an ending.
     """
     with pyplot.rc_context(STYLE):
@@ -73,7 +73,7 @@ def draw(figure: Figure, curves: Curves, width: int, out: Path) -> None:
 
 
 def save(canvas: Canvas, out: Path, dpi: float = 160.0) -> None:
-    """Write a figure as ``{out}.png`` and ``{out}.svg``, without dates, so that equal figures are equal files."""
+    """Write a figure as ``{out}.png`` and ``{out}.svg``, without dates, so that equal figures give equal files."""
     width, height = canvas.get_size_inches()
     dpi = min(dpi, math.sqrt(MOST_PIXELS / (width * height)))
     for ending, metadata in (("png", {"Software": None}), ("svg", {"Date": None, "Creator": None})):
@@ -83,7 +83,7 @@ def save(canvas: Canvas, out: Path, dpi: float = 160.0) -> None:
 
 
 def _curves(figure: Figure, axes: Axes, curves: Curves) -> None:
-    """Lines of one quantity against epochs, or updates for the learning rate."""
+    """Draw one quantity against epochs, or the learning rate against updates."""
     {"loss": _loss, "accuracy": _accuracy, "bleu": _bleu, "learning-rate": _learning_rate}[figure](axes, curves)
     if not axes.lines:
         axes.text(0.5, 0.5, "not measured in these trainings", ha="center", va="center", transform=axes.transAxes)
@@ -94,7 +94,7 @@ def _curves(figure: Figure, axes: Axes, curves: Curves) -> None:
 
 
 def _learning_curves(curves: Curves, out: Path) -> None:
-    """Loss and BLEU of training (dashed) and validation text against batches, one panel above the other."""
+    """Draw loss and BLEU against batches in two panels: training text dashed, validation text solid."""
     canvas, (loss, bleu) = pyplot.subplots(2, 1, figsize=(7.2, 7.2), layout="constrained", sharex=True)
     loss.set_title(TITLES["learning-curves"])
     for axes, event, trained, validated in ((loss, "train", "loss", "loss"), (bleu, "valid", "train_bleu", "bleu")):
@@ -133,7 +133,7 @@ def _learning_rate(axes: Axes, curves: Curves) -> None:
 
 
 def _both(axes: Axes, curves: Curves, value: Callable[[Mapping[str, Any]], float]) -> None:
-    """Training, averaged over each epoch, dashed; validation solid."""
+    """Draw training values, averaged over each epoch, dashed, and validation values solid."""
     _lines(axes, curves, lambda records: _epochs(records, value), linestyle="--", marker=".", markersize=4, alpha=0.75)
     _lines(axes, curves, lambda records: _points(records, "valid", "epoch", value), marker=".")
 
@@ -141,30 +141,30 @@ def _both(axes: Axes, curves: Curves, value: Callable[[Mapping[str, Any]], float
 def _lines(
     axes: Axes, curves: Curves, points: Callable[[Records], Iterable[tuple[float, float]]], **style: Any
 ) -> None:
-    """A line a log, the seeds of a system alike."""
+    """Draw one line per log. All seeds of a system have the same style."""
     for number, logs in enumerate(curves.values()):
         for records in logs:
             line = list(points(records))
             if line:
-                axes.plot(*zip(*line, strict=True), **(style | _look(number)))
+                axes.plot(*zip(*line, strict=True), **(style | _style(number)))
 
 
-def _look(number: int) -> dict[str, Any]:
-    """What tells a system's lines from the others': its colour; for more systems than colours, marks besides."""
+def _style(number: int) -> dict[str, Any]:
+    """The style of a system's lines: its colour, and markers if there are more systems than colours."""
     colour = {"color": COLOURS[number % len(COLOURS)]}
-    marks = {"marker": "s^D"[number // len(COLOURS) % 3 - 1], "markerfacecolor": "white", "markersize": 4.5}
-    return colour | (marks | {"markevery": 0.05} if number >= len(COLOURS) else {})
+    markers = {"marker": "s^D"[number // len(COLOURS) % 3 - 1], "markerfacecolor": "white", "markersize": 4.5}
+    return colour | (markers | {"markevery": 0.05} if number >= len(COLOURS) else {})
 
 
 def _points(
-    records: Records, event: str, across: str, value: Callable[[Mapping[str, Any]], float | None]
+    records: Records, event: str, x_key: str, value: Callable[[Mapping[str, Any]], float | None]
 ) -> list[tuple[float, float]]:
-    found = [(record[across], value(record)) for record in records if record["event"] == event]
-    return [(x, y) for x, y in found if y is not None]
+    points = [(record[x_key], value(record)) for record in records if record["event"] == event]
+    return [(x, y) for x, y in points if y is not None]
 
 
 def _epochs(records: Records, value: Callable[[Mapping[str, Any]], float]) -> list[tuple[float, float]]:
-    """The mean of each epoch's training records, at the end of the epoch (or of the log)."""
+    """Return the mean of each epoch's training records, placed at the end of the epoch or of the log."""
     epochs: dict[int, list[tuple[float, float]]] = {}
     for point in _points(records, "train", "epoch", value):
         epochs.setdefault(math.ceil(point[0]), []).append(point)
@@ -175,16 +175,16 @@ def _epochs(records: Records, value: Callable[[Mapping[str, Any]], float]) -> li
     ]
 
 
-def _legend(axes: Axes, curves: Curves, both: bool, training: str = "training, mean of the epoch") -> None:
-    """The systems by their looks, and, where both are drawn, what dashes mean."""
+def _legend(axes: Axes, curves: Curves, both: bool, training: str = "training, mean over the epoch") -> None:
+    """Add a legend: the systems, and, with ``both``, the line styles of training and validation."""
     names = list(curves) if len(curves) > 1 else []
-    handles = [Line2D([], [], label=name, **_look(number)) for number, name in enumerate(names)]
+    handles = [Line2D([], [], label=name, **_style(number)) for number, name in enumerate(names)]
     grey = "#666666" if names else COLOURS[0]
     if both:
         handles.append(Line2D([], [], color=grey, linestyle="--", label=training))
         handles.append(Line2D([], [], color=grey, marker=".", label="validation"))
-    beside: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1, 1)} if len(handles) > INSIDE else {}
-    axes.legend(handles=handles, **beside)
+    place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1, 1)} if len(handles) > INSIDE else {}
+    axes.legend(handles=handles, **place)
 
 
 def _positions(canvas: Canvas, axes: Axes, width: int) -> None:
@@ -196,13 +196,13 @@ def _positions(canvas: Canvas, axes: Axes, width: int) -> None:
 
 
 def _mask(axes: Axes) -> None:
-    hidden, seen = "#e6e6e6", COLOURS[0]
-    axes.imshow(causal_mask(MASKED).numpy(), cmap=ListedColormap([hidden, seen]), interpolation="nearest")
-    axes.set(xlabel="position looked at", ylabel="position that looks")
+    hidden, visible = "#e6e6e6", COLOURS[0]
+    axes.imshow(causal_mask(MASKED).numpy(), cmap=ListedColormap([hidden, visible]), interpolation="nearest")
+    axes.set(xlabel="attended position", ylabel="attending position")
     axes.set_xticks([x - 0.5 for x in range(1, MASKED)], minor=True)
     axes.set_yticks([y - 0.5 for y in range(1, MASKED)], minor=True)
     axes.grid(visible=False)
     axes.grid(which="minor", color="white", linewidth=1)
     axes.tick_params(which="minor", length=0)
-    patches = [Patch(color=seen, label="seen"), Patch(color=hidden, label="hidden")]
+    patches = [Patch(color=visible, label="visible"), Patch(color=hidden, label="hidden")]
     axes.legend(handles=patches, loc="upper left", bbox_to_anchor=(1, 1))

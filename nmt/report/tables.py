@@ -1,4 +1,4 @@
-"""The data behind a rebuilt table: published figures beside ours, and how each of ours was made."""
+"""Build the data of a table: published figures next to ours, and how each of ours was made."""
 
 import itertools
 import math
@@ -28,18 +28,18 @@ Comparable = tuple[str, str, str]
 
 
 def build(name: str, table: Table, layout: Layout, seeds: Sequence[int]) -> Json:
-    """Gather all that a table shows from the results folder.
+    """Collect the data of a table from the results folder.
 
     Args:
         name: of the table.
         table: its systems and rows.
-        layout: where results are.
-        seeds: of the systems that name none.
+        layout: of the results folder.
+        seeds: of systems that name no seeds.
 
     Returns:
-        JSON: ``rows`` in the table file's order, ``systems`` (configuration and trainings), ``data``, ``subwords``,
-        ``signatures``, ``commands``, ``samples`` and ``figures``. Scores are on the 0 to 100 scale, times in seconds.
-        Differences are ours minus published; published figures stand beside tokenised scores.
+        JSON: ``rows`` in the order of the table file, ``systems`` (configuration and trainings), ``data``,
+        ``subwords``, ``signatures``, ``commands``, ``samples`` and ``figures``. Scores are on a scale from 0 to 100,
+        times are in seconds. Differences are our tokenised scores minus the published figures.
 
     Raises:
         DataError: a result is missing.
@@ -79,7 +79,7 @@ def difference(published: Json, ours: Json, meteor: Json | None) -> Json:
 
 
 class _Gather:
-    """Reads the results of one table."""
+    """The results of one table."""
 
     def __init__(self, name: str, table: Table, layout: Layout, seeds: Sequence[int]) -> None:
         self.name, self.table, self.layout, self._seeds = name, table, layout, seeds
@@ -93,12 +93,12 @@ class _Gather:
         return self.table.seeds_of(system, self._seeds)
 
     def folders(self, row: Row) -> dict[int | str, Path]:
-        """The folders of a row's translations and scores, by the models' seeds."""
+        """The folders of a row's translations and scores, by the seeds of the models."""
         test, models = self.table.test_of(row), self.table.models_of(row, self._seeds)
         return {model: self.layout.scores(self.name, row, test, model) for model in models}
 
     def scores(self, row: Row) -> list[Json]:
-        """The contents of each model's ``scores.json``."""
+        """The content of each model's ``scores.json``."""
         folders = self.folders(row).values()
         self._scores |= {f: self._read(f / "scores.json") for f in folders if f not in self._scores}
         return [self._scores[folder] for folder in folders]
@@ -110,11 +110,11 @@ class _Gather:
         return scores
 
     def nll(self, row: Row, made: Sequence[Json]) -> Json:
-        """``nll_train`` and ``nll_valid`` of a row's trainings up to its checkpoint, where every training has it."""
+        """``nll_train`` and ``nll_valid`` at a row's checkpoint. A value that some training lacks is omitted."""
         assert row.system is not None
         losses = {"nll_valid": [model.get("valid_loss") for model in made], "nll_train": list[float | None]()}
         for model in made:
-            single = len(model["checkpoints"]) == 1  # a mean of several was never trained
+            single = len(model["checkpoints"]) == 1  # an average of several checkpoints has no training loss
             log = read_log(self.layout.run(self.name, row.system, model["seed"])) if single else []
             losses["nll_train"].append(train_nll(log, model["update"], model["epoch"]) if single else None)
         return {
@@ -124,6 +124,7 @@ class _Gather:
         }
 
     def rows(self) -> list[Json]:
+        """All rows, each compared with the row it names or with the first comparable one."""
         rows, baselines = [], dict[Comparable, Row]()
         for row in self.table.rows:
             entry = self.quoted(row) if row.system is None else self.row(row)
@@ -134,7 +135,7 @@ class _Gather:
         return rows
 
     def comparable(self, row: Row) -> Comparable:
-        """Test set, languages and raw references: rows that share all three can be compared."""
+        """Test set, languages and raw references. Rows that share all three can be compared."""
         assert row.system is not None
         references = self.scores(row)[0]["references_sha256"]["detokenised"]
         return self.table.test_of(row), self.table.systems[row.system].languages, references
@@ -147,7 +148,7 @@ class _Gather:
         }  # fmt: skip
 
     def row(self, row: Row) -> Json:
-        """A trained row, over its seeds."""
+        """A trained row, with statistics over its seeds."""
         assert row.system is not None
         each, head, system = self.scores(row), self.quoted(row), self.table.systems[row.system]
         made = [scores["provenance"] for scores in each]
@@ -179,10 +180,11 @@ class _Gather:
         }  # fmt: skip
 
     def against(self, baseline: Row, row: Row) -> Json:
-        """Paired bootstrap of a row against the one it names or the first `comparable` one: every two models of a pair.
+        """Paired bootstrap test of a row against a baseline row, for each pair of their models.
 
-        Detokenised, because rows whose recipes differ share only the raw references. ``difference`` is the pairs' mean,
-        ``p_value`` that of one row being the better in all of them: the largest, or 1 where they disagree about which.
+        It compares detokenised text, because rows with different cleaning share only the raw references.
+        ``difference`` is the mean over the pairs. ``p_value`` is the largest of the pairs, or 1 if the pairs disagree
+        about which row is better.
         """
         first, second = self.folders(baseline), self.folders(row)
         pairs = [
@@ -198,17 +200,21 @@ class _Gather:
         }  # fmt: skip
 
     def corpus(self, system: System) -> Json:
-        """The ``corpus.json`` of a system's raw text."""
+        """The ``corpus.json`` of a system's corpus."""
         corpus: Json = read_json(self.layout.raw(system) / "corpus.json")
         return corpus
 
     def record(self, path: Path) -> str:
-        """The kept copy of a run's file, relative to the table's folder."""
+        """The record of a run's file, as a path relative to the table's folder."""
         return os.path.relpath(self.layout.record(self.name, path), self.layout.table(self.name).parent)
 
     def system(self, system: str) -> Json:
-        """A system's resolved configuration and what its trainings took; raises DataError if they had another."""
-        keep = (
+        """A system's resolved configuration and its trainings.
+
+        Raises:
+            DataError: a training had other settings.
+        """
+        keys = (
             "updates",
             "epochs",
             "seconds",
@@ -220,21 +226,21 @@ class _Gather:
             "starts",
         )
         trainings, settings = [], self.table.systems[system]
-        asked = Experiment(model=settings.model, training=settings.training)
+        expected = Experiment(model=settings.model, training=settings.training)
         for seed in self.seeds(system):
-            made = self.layout.run(self.name, system, seed) / "training.json"
-            training = read_json(made)
-            if not asked.matches(training):
+            path = self.layout.run(self.name, system, seed) / "training.json"
+            training = read_json(path)
+            if not expected.matches(training):
                 raise DataError(
-                    f"{made}: expected a training as {self.name} has {system}, got one of other settings; train "
-                    f"it again: delete {made.parent}"
+                    f"{path}: expected a training with the settings of {system} in table {self.name}, got other "
+                    f"settings; train again: delete {path.parent}"
                 )
-            trainings.append({"seed": seed, **{key: training.get(key) for key in keep}})
+            trainings.append({"seed": seed, **{key: training.get(key) for key in keys}})
         config = flatten(settings.model_dump(mode="json", exclude={"seeds"}))
         return {"config": config, "trainings": trainings}
 
     def data(self) -> list[Json]:
-        """Each corpus as it was cleaned, with the systems that use it and those of its splits that they use."""
+        """Each cleaned corpus, with the systems that use it and the splits that they use."""
         uses: dict[Path, list[tuple[System, str, str]]] = {}
         for name in self.trained:
             tests = [self.table.test_of(row) for row in self.table.rows if row.system == name]
@@ -293,7 +299,7 @@ class _Gather:
         }  # fmt: skip
 
     def distinct(self, *path: str) -> list[str]:
-        """The distinct values at a path of keys in the rows' scores."""
+        """The distinct values under a path of keys in the scores of all rows."""
         values = []
         for row in self.table.rows:
             for value in self.scores(row) if row.system else []:
@@ -303,7 +309,7 @@ class _Gather:
         return _distinct(values)
 
     def samples(self) -> list[Json]:
-        """Sentences of each test set: source, reference, and the translation of each row (its first seed's)."""
+        """Sample sentences of each test set: source, reference, and each row's translation by its first seed."""
         groups: dict[Comparable, list[Row]] = {}
         for row in self.table.rows:
             if row.system is not None:
@@ -312,7 +318,7 @@ class _Gather:
         return [sentence for rows in groups.values() for sentence in self._samples(rows, each)]
 
     def _samples(self, rows: Sequence[Row], count: int) -> list[Json]:
-        """``count`` sentences of the test set that all these rows share."""
+        """Sample sentences of the test set that all these rows share."""
         test, languages, _ = self.comparable(rows[0])
         chosen = [samples(next(iter(self.folders(row).values())), count) for row in rows]
         return [
@@ -327,13 +333,13 @@ class _Gather:
 
 
 def _pairs(first: Sequence[int | str], second: Sequence[int | str]) -> list[tuple[int | str, int | str]]:
-    """Pairs of models to compare: of the same seed, or each with each if the seeds differ, as for an ensemble."""
+    """Pairs of models to compare: with the same seed; if the seeds differ, as for an ensemble, each with each."""
     same = sorted(map(str, first)) == sorted(map(str, second))
     return [(seed, seed) for seed in second] if same else list(itertools.product(first, second))
 
 
 def _statistic(scores: Sequence[Json]) -> Json:
-    """Mean over seeds with standard deviation, or one seed's score with its bootstrap interval."""
+    """The mean and standard deviation over seeds, or the score of the only seed with its bootstrap interval."""
     values = [score["score"] for score in scores]
     several = {"mean": statistics.fmean(values), "values": values}
     if len(values) > 1:

@@ -1,4 +1,4 @@
-"""The report stage: a table as Markdown, CSV, JSON and one HTML page, with its figures."""
+"""The report stage: write a table as Markdown, CSV, JSON and one HTML page, with its figures."""
 
 import csv
 import io
@@ -19,20 +19,20 @@ from nmt.report.tables import build
 from nmt.system.errors import DataError
 from nmt.system.files import Json, atomic_directory, read_json, read_lines, write_json, write_text
 
-LEGIBLE = range(8, 17)  # pieces of a sentence that is drawn
-REPORTED = 512  # columns of the positional encoding that the paper and reports on it show; wider models show theirs
+LEGIBLE = range(8, 17)  # source pieces of a sentence that gives a legible figure
+REPORTED = 512  # width of the positional encoding in the paper and in reports; wider models use their own
 
 
 def report(
     name: str, table: Table, layout: Layout, seeds: Sequence[int], images: Mapping[str, Images] | None = None
 ) -> None:
-    """Write a table's figures, keep what it was made of (`nmt.report.records`), and then write the table itself.
+    """Write a table's figures, copy its records (`nmt.report.records`), and then write the table itself.
 
     Args:
         name: of the table.
         table: its systems and rows.
-        layout: where results are and where the report goes.
-        seeds: of the systems that name none.
+        layout: of the results folder.
+        seeds: of systems that name no seeds.
         images: the user's pictures, by corpus.
 
     Raises:
@@ -56,7 +56,7 @@ def write_pages(data: Json, layout: Layout) -> None:
 def _draw(
     name: str, table: Table, layout: Layout, seeds: Sequence[int], out: Path, images: Mapping[str, Images]
 ) -> None:
-    """Draw all figures of a table into a folder, which is replaced as a whole."""
+    """Draw all figures of a table into a folder. The folder is replaced as a whole."""
     systems = dict.fromkeys(row.system for row in table.rows if row.system)
     curves = {
         system: [read_log(layout.run(name, system, seed)) for seed in table.seeds_of(system, seeds)]
@@ -74,32 +74,33 @@ def _draw(
 
 
 def _draw_alignments(name: str, table: Table, layout: Layout, seeds: Sequence[int], out: Path) -> None:
-    """Draw where each system looked, one panel per system with attention, of its first row on the first test set.
+    """Draw the attention over the source, one panel per system with attention.
 
-    All panels show one sentence: the first kept one whose length leaves the figure legible.
+    A panel shows the system's first row on the first test set. All panels show the same sentence: the first recorded
+    sentence of a legible length.
     """
     alignments = {
         str(row.system): read_json(layout.scores(name, row, table.tests[0], seed) / ALIGNMENTS, list)
         for row, seed in table.attended("alignment", seeds)
     }
-    kept = {system: sentences for system, sentences in alignments.items() if sentences}
-    line = _legible(next(iter(kept.values())))["line"]
+    recorded = {system: sentences for system, sentences in alignments.items() if sentences}
+    line = _legible(next(iter(recorded.values())))["line"]
     panels = [
         Panel(system, np.array(s["weights"]), s["target"], s["source"])
-        for system, sentences in kept.items() for s in sentences if s["line"] == line
+        for system, sentences in recorded.items() for s in sentences if s["line"] == line
     ]  # fmt: skip
-    draw(panels, f"Where the decoder looked: sentence {line}, source across, translation down", out)
+    draw(panels, f"Attention of the decoder: sentence {line}, source across, translation down", out)
 
 
 def _legible(sentences: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The first kept sentence whose length leaves a figure legible, else the first."""
+    """Return the first sentence of a legible length, else the first sentence."""
     return next((sentence for sentence in sentences if len(sentence["source"]) in LEGIBLE), sentences[0])
 
 
 def _draw_picture(
     name: str, table: Table, layout: Layout, seeds: Sequence[int], out: Path, images: Mapping[str, Images]
 ) -> None:
-    """Draw where each layer and head looked on a sentence's picture, of the table's first row that looks at one."""
+    """Draw the attention of each layer and head over a sentence's picture, for the first row of a multimodal model."""
     from nmt.data.extract import read_square
 
     [(row, seed)] = table.attended("picture", seeds)
@@ -107,7 +108,7 @@ def _draw_picture(
     folder = layout.scores(name, row, test, seed)
     sentence = _legible(read_json(folder / ALIGNMENTS, list))
     if "image" not in sentence:
-        raise DataError(f"{folder / ALIGNMENTS}: expected where it looked on pictures; delete it and run again")
+        raise DataError(f"{folder / ALIGNMENTS}: expected attention over pictures, got none; delete it and run again")
     line = sentence["line"]
     source, target = (list(read_lines(folder / file))[line - 1] for file in ("sources.txt", "hypotheses.detok"))
     weights = np.array(sentence["image"])  # (layers, heads, regions)
@@ -120,14 +121,14 @@ def _draw_picture(
 
 
 def picture_of(layout: Layout, images: Mapping[str, Images], corpus: str, test: str, line: int) -> Path:
-    """The picture file of a test set's line, counted from 1: the user's, else the drawn one."""
+    """The picture of a test set's line, counted from 1: the user's picture, else the drawn one."""
     given, drawn = images.get(corpus), layout.pictures(corpus)
     folder, names = (given.folder, given.lists[test]) if given and given.folder else (drawn, drawn / f"{test}.txt")
     return folder / list(read_lines(names))[line - 1]
 
 
 def as_csv(rows: Sequence[Json]) -> str:
-    """Rows as CSV, one column per figure; a cell is empty if the row lacks it."""
+    """Format rows as CSV, one column per figure. A cell is empty if its row lacks the figure."""
     flat = [_flat(row) for row in rows]
     columns = list(dict.fromkeys(key for row in flat for key in row))
     stream = io.StringIO()
@@ -138,6 +139,7 @@ def as_csv(rows: Sequence[Json]) -> str:
 
 
 def _flat(row: Json) -> Json:
+    """The cells of a row by column."""
     flat = {key: row.get(key) for key in ("label", "quoted", "synthetic", "languages", "test", "system", "at")}
     flat["seeds"] = ("-" if row.get("ensemble") else " ").join(map(str, row.get("seeds", [])))
     flat |= {f"published_{metric}": row["published"].get(metric) for metric in ("bleu", "ter", "chrf", "meteor")}

@@ -297,7 +297,7 @@ def test_attention_over_a_picture_needs_one_and_a_model_that_sees(trained: Path,
     (tmp_path / "text.png").write_text("no picture")
     options = ["--image", tmp_path / "text.png", "--out", tmp_path / "out", "--device", "cpu"]
     code, output = run("attention", model, "1 2", *options)
-    assert code == 1 and "--image: expected a multimodal model that looks at regions, got another" in output
+    assert code == 1 and "--image: expected a multimodal model that attends to regions, got another" in output
     code, output = run("attention", trained, "x 1", *options)
     assert code == 1 and "text.png: expected a picture, got: cannot identify image file" in output
     Image.new("RGB", (30, 20)).save(tmp_path / "text.png")

@@ -298,7 +298,7 @@ def test_columns_that_a_table_asks_for(tmp_path: Path) -> None:
     cells = dict(zip(names, (cell.strip() for cell in first.split("|")[2:-1]), strict=True))
     assert (cells["NLL, training, published"], cells["NLL, training, ours"]) == ("2.901", "5.125")
     assert cells["NLL, validation, ours"] == "4.200"
-    assert "in nats a piece" in built.text("md") and "BLEU alone is BLEU-4" in built.text("md")
+    assert "in nats per piece" in built.text("md") and "BLEU alone is BLEU-4" in built.text("md")
     row, _ = built.data["rows"]
     assert row["difference"]["bleu1"] == pytest.approx(row["scores"]["tokenised"]["bleu1"]["mean"] - 46.93)
     assert "order:1" in built.text("md")
@@ -490,8 +490,8 @@ def test_languages_and_synthetic_rows_are_told_apart(mixed: Built) -> None:
     assert [cell.strip() for cell in header] == ["system", "languages"]
     cells = [[cell.strip() for cell in row] for row in rows]
     assert ["the back", "de-en"] in cells and ["the drawn (synthetic)", "en-de"] in cells
-    assert "Synthetic corpus (the rows marked so)" in text
-    assert "source words a sentence" in text and re.search(r"\| toy +\| de-en", text)
+    assert "Synthetic corpus (the marked rows)" in text
+    assert "source words per sentence" in text and re.search(r"\| toy +\| de-en", text)
     assert [row["synthetic"] for row in csv.DictReader(mixed.text("csv").splitlines())].count("True") == 2
 
 

@@ -108,7 +108,7 @@ def test_scenes_with_their_pictures(tmp_path: Path) -> None:
         assert made["backbone"] == "efficientnet-lite0"
     assert "ambiguous words right (%), ours" in (results / "tables" / "trial.md").read_text()
     assert (results / "figures/trial/picture.png").stat().st_size > 0
-    assert "Where the decoder looked on the picture" in (results / "tables" / "trial.html").read_text()
+    assert "Attention of the decoder over the picture" in (results / "tables" / "trial.html").read_text()
 
 
 @pytest.mark.skipif("NMT_MIRROR" not in os.environ, reason="NMT_MIRROR (a folder with Multi30K) is not set")
