@@ -109,7 +109,7 @@ def translate(
     decoding = _decoding(beam, length_penalty, nbest)
     at_prompt = check_streams(files, out)
     translator = _load_translator(model, device, threads, single=at_prompt)
-    if attention and not translator.looks:
+    if attention and not translator.has_attention:
         raise ConfigError("--attention: expected a model with attention, got one without; leave the option away")
 
     def translate_lines(lines: Sequence[str], first: int = 1) -> str:

@@ -1,1 +1,1 @@
-"""A trained model at work: translate text and files, export, augment training text."""
+"""Use a trained model: translate text and files, export the model, augment training text."""

@@ -1,4 +1,7 @@
-"""Training pairs one side of which a model wrote, `nmt.config.system.AddedText`, mixed with the true ones."""
+"""Back-translation and forward translation: add pairs with a translated side to the training text.
+
+`nmt.config.system.AddedText` configures them.
+"""
 
 import shutil
 from itertools import chain
@@ -25,21 +28,21 @@ from nmt.translation.decode_file import decode_file
 
 
 def translate_text(model: Path, text: Path, out: Path, decoding: Decoding, device: str, threads: int | None) -> None:
-    """Translate a raw file into a raw one, line by line, and write ``decoding.json`` beside it, with its speed.
+    """Translate a raw file line by line into a raw file, and write ``decoding.json`` next to it.
 
-    Interrupted, it goes on where it was, as `nmt.translation.decode_file.decode_file` does.
+    An interrupted job continues where it stopped, see `nmt.translation.decode_file.decode_file`.
 
     Args:
-        model: directory of the model that translates.
-        text: raw sentences of its source language.
-        out: their translations.
-        decoding: how to search.
-        device: as `nmt.system.machine.prepare` takes it.
-        threads: of the CPU.
+        model: directory of the model.
+        text: raw sentences in the model's source language.
+        out: the translations to write.
+        decoding: settings of the search.
+        device: ``auto``, ``cpu`` or ``cuda``.
+        threads: CPU threads; None for PyTorch's default.
 
     Raises:
-        ConfigError, DataError: as `nmt.translation.decode_file.decode_file` does.
-        Interrupted: told to stop by a signal.
+        ConfigError, DataError: see `nmt.translation.decode_file.decode_file`.
+        Interrupted: a signal has asked the process to stop.
     """
     check_apart(out, [text])
     recipe = read_json(model / "cleaning.json")
@@ -48,47 +51,48 @@ def translate_text(model: Path, text: Path, out: Path, decoding: Decoding, devic
     cleaned = out.with_name(f".{out.name}.cleaned")
     write_lines(cleaned, (clean_line(line, source, cleaning) for line in read_lines(text)))
     decode_file(model, cleaned, out, decoding, device, threads, finish=lambda line: restore(line, target, cleaning))
-    making = read_json(out.with_name("decoding.json"))
-    speed = round(making["sentences"] / max(making["seconds"], 1e-3), 1)
-    making |= {"languages": recipe["languages"], "text_sha256": sha256(text), "sentences_per_second": speed}
-    making |= {"model": str(model), "provenance": read_json(model / "provenance.json")}
-    write_json(out.with_name("decoding.json"), making)
+    record = read_json(out.with_name("decoding.json"))
+    speed = round(record["sentences"] / max(record["seconds"], 1e-3), 1)
+    record |= {"languages": recipe["languages"], "text_sha256": sha256(text), "sentences_per_second": speed}
+    record |= {"model": str(model), "provenance": read_json(model / "provenance.json")}
+    write_json(out.with_name("decoding.json"), record)
     cleaned.unlink()
 
 
 def mix(raw: Path, text: Path, translations: Path, out: Path, languages: str, copies: int, tag: str | None) -> None:
-    """Write a raw corpus with added pairs after the true ones of its training text, whole or not at all.
+    """Write a raw corpus whose training text has added pairs after the original pairs, whole or not at all.
 
-    What was translated says which way: text of the target language has become the source (back-translation), or text of
-    the source language the target (forward translation).
+    The languages of the translations determine the direction. In back-translation, text of the target language was
+    translated and the translations are the source. In forward translation, text of the source language was translated
+    and the translations are the target.
 
-    Where the text has several descriptions of what each line of the corpus describes (``together``), ``images`` in
-    ``corpus.json`` says how many images they are of: line n of the training text is about image n modulo so many.
+    If the text has several descriptions of each image (``together``), ``images`` in ``corpus.json`` is the number of
+    images. Line n of the training text then describes image n modulo this number.
 
     Args:
         raw: folder of the corpus.
         text: folder of the corpus whose training text of one language was translated.
-        translations: the folder that `translate_text` wrote into, ``translations.txt``.
+        translations: folder with the ``translations.txt`` and ``decoding.json`` of `translate_text`.
         out: the folder to write.
         languages: source and target, e.g. ``en-de``.
-        copies: times that the true pairs are written.
-        tag: a word that each added source begins with; None for none.
+        copies: how often the original pairs are written.
+        tag: a word before each added source sentence; None for no word.
 
     Raises:
-        ConfigError: the translations are between other languages, or ``out`` is one of the other folders.
+        ConfigError: the translations have other languages, or ``out`` is one of the other folders.
         DataError: a file is missing or not UTF-8, or the translations are of another text.
     """
     source, target = languages.split("-")
-    corpus, making = read_json(raw / "corpus.json"), read_json(translations / "decoding.json")
-    if making["languages"] not in (f"{target}-{source}", languages):
+    corpus, decoding = read_json(raw / "corpus.json"), read_json(translations / "decoding.json")
+    if decoding["languages"] not in (f"{target}-{source}", languages):
         expected = f"{target}-{source} or {languages}"
-        raise ConfigError(f"{translations}: expected translations {expected}, got {making['languages']}")
+        raise ConfigError(f"{translations}: expected translations {expected}, got {decoding['languages']}")
     if out.resolve() in (raw.resolve(), text.resolve()):
-        raise ConfigError(f"{out}: expected a folder for the mixed corpus, got one that it is made of; name another")
-    translated, other = making["languages"].split("-")
+        raise ConfigError(f"{out}: expected a new folder for the mixed corpus, got one of its inputs; name another")
+    translated, other = decoding["languages"].split("-")
     written, original = translations / "translations.txt", text / f"train.{translated}"
-    more, added = {translated: original, other: written}, _pairs(written, original)
-    if making["text_sha256"] != sha256(original):
+    files, added = {translated: original, other: written}, _pairs(written, original)
+    if decoding["text_sha256"] != sha256(original):
         raise DataError(
             f"{written}: expected translations of {original}, got those of another text; translate it again"
         )
@@ -96,57 +100,62 @@ def mix(raw: Path, text: Path, translations: Path, out: Path, languages: str, co
         for file in raw.iterdir():
             if file.name not in ("corpus.json", f"train.{source}", f"train.{target}"):
                 shutil.copyfile(file, part / file.name)
-        tagged = (f"{tag} {line}" if tag else line for line in read_lines(more[source]))
-        for language, lines in ((source, tagged), (target, read_lines(more[target]))):
-            true = chain.from_iterable(read_lines(raw / f"train.{language}") for _ in range(copies))
-            write_lines(part / f"train.{language}", chain(true, lines))
-        described = _described(corpus, read_json(text / "corpus.json"), making, languages, added, copies)
-        for language, facts in described["splits"]["train"].items():
-            urls = dict.fromkeys(source["url"][language] for source in described["sources"]["train"])
+        tagged = (f"{tag} {line}" if tag else line for line in read_lines(files[source]))
+        for language, lines in ((source, tagged), (target, read_lines(files[target]))):
+            original_lines = chain.from_iterable(read_lines(raw / f"train.{language}") for _ in range(copies))
+            write_lines(part / f"train.{language}", chain(original_lines, lines))
+        description = _describe(corpus, read_json(text / "corpus.json"), decoding, languages, added, copies)
+        for language, facts in description["splits"]["train"].items():
+            urls = dict.fromkeys(source["url"][language] for source in description["sources"]["train"])
             file = part / f"train.{language}"
             facts |= {"lines": count_lines(file), "sha256": sha256(file), "url": " ".join(urls)}
-        write_json(part / "corpus.json", described)
+        write_json(part / "corpus.json", description)
 
 
-def _pairs(written: Path, original: Path) -> int:
-    """How many lines there are, and translations of them; raises DataError if these are not as many."""
-    counts = {path: count_lines(path) for path in (written, original)}
-    if counts[original] != counts[written]:
+def _pairs(translations: Path, text: Path) -> int:
+    """Return the number of pairs; raise DataError if the files have different numbers of lines."""
+    counts = {path: count_lines(path) for path in (translations, text)}
+    if counts[text] != counts[translations]:
         raise misaligned(counts)
-    return counts[original]
+    return counts[text]
 
 
-def _described(
-    corpus: dict[str, Any], text: dict[str, Any], making: dict[str, Any], languages: str, added: int, copies: int
+def _describe(
+    corpus: dict[str, Any], text: dict[str, Any], decoding: dict[str, Any], languages: str, added: int, copies: int
 ) -> dict[str, Any]:
-    """corpus.json with one more source of training text, and the model that made it."""
-    translated, written = making["languages"].split("-")
-    way = "forward" if making["languages"] == languages else "back"
-    url = {translated: f"{text['corpus']}'s training text", written: f"translated by {making['model']}"}
-    more = {"url": url, "licence": text["licence"], "pairs": added, "dropped": 0, f"{way}_translation": making}
-    images = _images(corpus, written) if text.get("together") else 0
+    """Return the ``corpus.json`` with the added source of training text and how it was translated."""
+    translated, language = decoding["languages"].split("-")
+    way = "forward" if decoding["languages"] == languages else "back"
+    url = {translated: f"{text['corpus']}'s training text", language: f"translated by {decoding['model']}"}
+    counts = {"pairs": added, "dropped": 0}
+    added_source = {"url": url, "licence": text["licence"], **counts, f"{way}_translation": decoding}
+    images = _images(corpus, language) if text.get("together") else 0
     return {key: value for key, value in corpus.items() if key != "images"} | {
         "corpus": f"{corpus['corpus']} with {way}-translations",
         "licence": "; ".join(dict.fromkeys([corpus["licence"], text["licence"]])),
-        "sources": corpus["sources"] | {"train": [*corpus["sources"]["train"] * copies, more]},
+        "sources": corpus["sources"] | {"train": [*corpus["sources"]["train"] * copies, added_source]},
         **({"images": images} if images and added % images == 0 else {}),
     }
 
 
 def _images(corpus: dict[str, Any], language: str) -> int:
-    """Of how many images the training text is, one line each, again and again; 0 where something added broke that."""
+    """Return the number of images that the training text describes in turn; 0 if added text has broken this order."""
     lines = corpus["splits"]["train"][language]["lines"]
-    return int(corpus.get("images", 0 if _writings(corpus) else lines))
+    return int(corpus.get("images", 0 if _translations(corpus) else lines))
 
 
 def seconds(corpus: dict[str, Any]) -> float | None:
-    """Training and translating time of the models that wrote part of a ``corpus.json``; None where all is true."""
-    found = _writings(corpus)
-    return sum(made["provenance"]["training_seconds"] + made["seconds"] for made in found) if found else None
+    """Return the training and translation time of the models behind the added text of a ``corpus.json``.
+
+    The time is in seconds; None if the corpus has no added text.
+    """
+    translations = _translations(corpus)
+    times = [translation["provenance"]["training_seconds"] + translation["seconds"] for translation in translations]
+    return sum(times) if times else None
 
 
-def _writings(corpus: dict[str, Any]) -> list[dict[str, Any]]:
-    """How each added part of the training text was made, once however often the text has it."""
+def _translations(corpus: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return how each distinct added part of the training text was translated."""
     sources = corpus.get("sources", {}).get("train", [])
-    every = [source[key] for source in sources for key in source if key.endswith("_translation")]
-    return [made for index, made in enumerate(every) if made not in every[:index]]
+    translations = [source[key] for source in sources for key in source if key.endswith("_translation")]
+    return [translation for index, translation in enumerate(translations) if translation not in translations[:index]]

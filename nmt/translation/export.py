@@ -1,4 +1,4 @@
-"""A model directory in the formats of others: CTranslate2's, and MLflow's pyfunc flavour."""
+"""Export a model directory to other formats: CTranslate2, and MLflow's pyfunc flavour."""
 
 import shutil
 import warnings
@@ -21,57 +21,57 @@ from nmt.text.subwords import SIDES
 from nmt.translation.translator import Translator
 
 Format = Literal["ctranslate2", "pyfunc"]
-NEEDED = ("mlflow", "numpy", "pydantic", "PyYAML", "sacremoses", "safetensors", "sentencepiece", "torch")
+PACKAGES = ("mlflow", "numpy", "pydantic", "PyYAML", "sacremoses", "safetensors", "sentencepiece", "torch")
 README = """\
 # {languages} for CTranslate2
 
-Text that is cleaned as `cleaning.json` says (`nmt.text.clean.clean_line`) is translated in this folder by
+Clean the text with the settings of `cleaning.json` (`nmt.text.clean.clean_line`). Then translate it in this folder:
 
 ```python
 import ctranslate2, sentencepiece
 source, target = (sentencepiece.SentencePieceProcessor(model_file=f"{{side}}.model") for side in ("source", "target"))
-found = ctranslate2.Translator(".").translate_batch([{pieces}], beam_size=5)
-print(target.decode(found[0].hypotheses[0]))
+results = ctranslate2.Translator(".").translate_batch([{pieces}], beam_size=5)
+print(target.decode(results[0].hypotheses[0]))
 ```
 """
 
 
 def export(model: Path, out: Path, to: Format) -> None:
-    """Write a model directory in another format, as a whole folder.
+    """Write a model in another format, as a whole folder.
 
     Args:
         model: a model directory.
-        out: the folder to write: new, or empty.
+        out: the folder to write; new or empty.
         to: ``ctranslate2`` or ``pyfunc``.
 
     Raises:
-        ConfigError: the format cannot hold such a model.
-        DataError: the model is missing or damaged, or ``out`` holds something or lies within the model.
+        ConfigError: the format does not support such a model.
+        DataError: the model is missing or damaged, or ``out`` is not empty or lies within the model directory.
     """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise DataError(f"{out}: expected a folder that is new or empty, got one that holds something; name another")
+        raise DataError(f"{out}: expected a new or empty folder, got one that is not empty; name another")
     if out.resolve().is_relative_to(model.resolve()):
-        raise DataError(f"{out}: expected a folder outside {model}, got one within; name another")
+        raise DataError(f"{out}: expected a folder outside {model}, got one within it; name another")
     translator = Translator.load(model, "cpu")
     with atomic_directory(out) as folder:
         {"ctranslate2": _ctranslate2, "pyfunc": _pyfunc}[to](model, translator, folder)
 
 
 def _ctranslate2(folder: Path, translator: Translator, out: Path) -> None:
-    """Its ``model.bin``, ``config.json`` and vocabularies; beside them what cleans and encodes text."""
+    """Write the model and vocabularies of CTranslate2, and the files that clean and encode text."""
     model = translator.model
     if len(translator.models) > 1:
         raise ConfigError(f"--format ctranslate2: expected one model, got an ensemble in {folder}; use --format pyfunc")
     if not isinstance(model, Transformer) or isinstance(model, Multimodal):
         raise ConfigError(
             f"--format ctranslate2: expected a Transformer, got a {model.config.kind} model in {folder}, "
-            "which CTranslate2 does not know; use --format pyfunc"
+            "which CTranslate2 does not support; use --format pyfunc"
         )
     if model.config.context != "none" or translator.source.bytewise:
         got = "byte-level pieces" if translator.source.bytewise else f"context: {model.config.context}"
         raise ConfigError(
             f"--format ctranslate2: expected plain embeddings of text pieces, got {got} in {folder}, "
-            "which CTranslate2 does not know; use --format pyfunc"
+            "which CTranslate2 does not support; use --format pyfunc"
         )
     spec = specification(translator, model)
     spec.validate()
@@ -85,11 +85,11 @@ def _ctranslate2(folder: Path, translator: Translator, out: Path) -> None:
 
 
 def specification(translator: Translator, model: Transformer) -> Any:
-    """A Transformer as CTranslate2 describes it (`ctranslate2.specs.TransformerSpec`), weights and vocabularies in it.
+    """Return a Transformer as a `ctranslate2.specs.TransformerSpec`, with its weights and vocabularies.
 
-    Its attention has our fused products: queries, keys and values of self-attention in one, over the source the queries
-    in one and keys and values in another. Positions of both kinds are our table: its own sinusoids stand in another
-    order.
+    The attention of CTranslate2 has the same fused products as ours. Self-attention computes queries, keys and values
+    in one product. Attention over the source computes the queries in one product, keys and values in another. Positions
+    are always our table, because CTranslate2 orders the sinusoids differently.
     """
     from ctranslate2.specs import TransformerSpec
     from ctranslate2.specs.common_spec import Activation
@@ -139,7 +139,14 @@ def _embedding(spec: Any, pieces: Any, embedding: PositionalEmbedding) -> None:
 
 
 def _attention(spec: Any, attention: Attention, norm: nn.Module, products: Sequence[int]) -> None:
-    """``products``: how many of queries, keys and values each of its linear layers computes, before the output's."""
+    """Set the weights of an attention layer and its norm.
+
+    Args:
+        spec: the layer of CTranslate2.
+        attention: our layer.
+        norm: its layer norm.
+        products: for each linear layer before the output, how many of queries, keys and values it computes.
+    """
     width = attention.output.weight.shape[0]
     sizes = [width * count for count in products]
     weights, biases = (torch.split(whole, sizes) for whole in (attention.project.weight, attention.project.bias))
@@ -168,37 +175,37 @@ def _array(tensor: Tensor) -> Any:
 
 
 def _pyfunc(folder: Path, translator: Translator, out: Path) -> None:
-    """MLflow's model directory: ours as its data, this package as its code, so it is whole and holds no pickle."""
+    """Write a model directory of MLflow, without pickles: the data is our model directory, the code is this package."""
     import mlflow
     from mlflow.models import ModelSignature
     from mlflow.types import ColSpec, Schema
 
-    needed = [*NEEDED, "aksharamukha"] if translator.cleaning.transliterate != "none" else NEEDED
+    packages = [*PACKAGES, "aksharamukha"] if translator.cleaning.transliterate != "none" else PACKAGES
     text = Schema([ColSpec("string")])
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", ".*An input example was not provided")  # the signature is given
+        warnings.filterwarnings("ignore", ".*An input example was not provided")  # it has a signature instead
         mlflow.pyfunc.save_model(
             str(out),
             loader_module=__name__,
             data_path=str(folder),
             code_paths=[str(Path(__file__).parent.parent)],
             signature=ModelSignature(inputs=text, outputs=text),
-            pip_requirements=[f"{name}=={metadata.version(name).partition('+')[0]}" for name in needed],
+            pip_requirements=[f"{name}=={metadata.version(name).partition('+')[0]}" for name in packages],
         )
 
 
 class Predictor:
-    """What `mlflow.pyfunc.load_model` gives to predict with."""
+    """The model that `mlflow.pyfunc.load_model` returns."""
 
     def __init__(self, folder: Path) -> None:
         self.translator = Translator.load(folder)
 
     def predict(self, lines: Any, params: dict[str, Any] | None = None) -> list[str]:
-        """Raw lines, as a table's first column or a sequence of strings, to translations."""
+        """Translate raw lines: the first column of a data frame, or a sequence of strings."""
         rows = lines.iloc[:, 0] if hasattr(lines, "iloc") else lines
         return self.translator.translate([str(row) for row in rows])
 
 
 def _load_pyfunc(folder: str) -> Predictor:
-    """MLflow calls this by its name, with the folder of the model's data."""
+    """Load the model; MLflow calls this function by its name, with the folder of the model's data."""
     return Predictor(Path(folder))

@@ -1,4 +1,4 @@
-"""Translations as text that `nmt translate` writes: tab-separated lines, or JSON lines."""
+"""Format translations as `nmt translate` writes them: tab-separated lines, or JSON lines."""
 
 import json
 from collections.abc import Sequence
@@ -8,11 +8,11 @@ from nmt.translation.translator import Translation
 
 
 def tab_separated(translations: Sequence[Translation], number: int | None = None, scores: bool = False) -> str:
-    """One line for each translation of a sentence: the number, the score and the text, with tabs between them.
+    """Return one line per translation of a sentence: number, score and text, separated by tabs.
 
     Args:
-        translations: of one sentence, the best first.
-        number: of the sentence; None writes no number.
+        translations: the translations of one sentence, the best first.
+        number: of the sentence; None to omit it.
         scores: whether to write the score.
     """
     start = "" if number is None else f"{number}\t"
@@ -20,12 +20,12 @@ def tab_separated(translations: Sequence[Translation], number: int | None = None
 
 
 def json_line(source: str, translations: Sequence[Translation], vocabulary: Vocabulary) -> str:
-    """One line of JSON: ``{"source": …, "translations": [{"text": …, "score": …, "tokens": […]}, …]}``.
+    """Return one line of JSON: ``{"source": …, "translations": [{"text": …, "score": …, "tokens": […]}, …]}``.
 
     Args:
-        source: the sentence as it was given.
-        translations: of the sentence, the best first.
-        vocabulary: of the target side.
+        source: the raw source sentence.
+        translations: the translations of the sentence, the best first.
+        vocabulary: of the target language.
     """
     rows = [
         {"text": best.text, "score": round(best.score, 6), "tokens": vocabulary.pieces(best.ids)}

@@ -127,7 +127,7 @@ def test_translations_that_do_not_fit_are_refused(parts: list[Path], tmp_path: P
 def test_a_mixture_does_not_replace_what_it_is_made_of(parts: list[Path]) -> None:
     before = (parts[0] / "train.en").read_text()
     code, output = run("mix", *parts, parts[0], "--languages", "en-de")
-    assert code == 1 and "got one that it is made of" in output and (parts[0] / "train.en").read_text() == before
+    assert code == 1 and "got one of its inputs" in output and (parts[0] / "train.en").read_text() == before
 
 
 def test_each_pair_has_the_image_of_its_line_whatever_was_dropped(parts: list[Path], tmp_path: Path) -> None:
@@ -186,16 +186,13 @@ def test_a_sentence_that_is_too_long_is_told(model: Path, tmp_path: Path, capfd:
     text = tmp_path / "text.txt"
     text.write_text("w1 w2\n" + "w3 " * 600 + "\n")
     translate_text(model, text, tmp_path / "out.txt", Decoding(beam=1), "cpu", 1)
-    assert (
-        "1 of 2 sentences have more than the model's 510 pieces and are translated up to there"
-        in capfd.readouterr().err
-    )
+    assert "1 of 2 sentences have more than the model's 510 pieces and are cut to this length" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("line", ["w1 \udcff", "w1 \ud800"])
 def test_a_sentence_that_is_no_utf_8_is_refused(model: Path, line: str) -> None:
     with pytest.raises(
-        DataError, match=r"character 4 of the sentence: expected UTF-8, got .* have the terminal send UTF-8"
+        DataError, match=r"character 4 of the sentence: expected UTF-8, got .* set the terminal to UTF-8"
     ):
         Translator.load(model, "cpu").translate([line])
 

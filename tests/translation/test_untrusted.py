@@ -51,7 +51,7 @@ def test_a_model_of_no_numbers_is_said_to_be_one(model: Path, tmp_path: Path) ->
         ["decode", tmp_path / "model", tmp_path / "text", tmp_path / "out"],
     ):
         code, output = run(*command, "--device", "cpu")
-        assert code == 1 and "the model's probabilities are no numbers" in output
+        assert code == 1 and "the model's probabilities are not numbers" in output
     assert not (tmp_path / "out").exists()
 
 
