@@ -1,1 +1,1 @@
-"""How fast the project is, beside others; `python -m benchmarks` runs all of it."""
+"""Benchmarks of this project and of other toolkits; `python -m benchmarks` runs them."""

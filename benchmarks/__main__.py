@@ -1,8 +1,8 @@
-"""All benchmarks, one after the other, each a section of ``benchmarks/RESULTS.md``.
+"""Run all benchmarks in turn and write one section per benchmark into ``benchmarks/RESULTS.md``.
 
     python -m benchmarks [--threads 2] [--rounds 3] [NAME...]
 
-A section is replaced when its benchmark has ended well; the others stay.
+A section is replaced only if its benchmark succeeds. Other sections remain.
 """
 
 import subprocess
@@ -12,7 +12,7 @@ import click
 
 from benchmarks.measure import RESULTS, section
 
-#: Of each: its title in the document, and those of its options that hold for all.
+#: For each benchmark: the title of its section, and which of the common options it has.
 ALL = {
     "training": ("Training beside other toolkits", ("threads", "rounds")),
     "decoding": ("Translating beside other toolkits", ("threads", "rounds")),
@@ -28,15 +28,15 @@ ALL = {
 @click.option("--threads", default=2)
 @click.option("--rounds", default=3)
 def main(names: tuple[str, ...], threads: int, rounds: int) -> None:
-    """Run benchmarks, all if none is named, and write what they print into RESULTS.md."""
+    """Run the named benchmarks, or all of them, and write their output into RESULTS.md."""
     given = {"threads": threads, "rounds": rounds}
     for name in names or ALL:
-        title, takes = ALL[name]
-        options = [part for key in takes for part in (f"--{key}", str(given[key]))]
+        title, keys = ALL[name]
+        options = [part for key in keys for part in (f"--{key}", str(given[key]))]
         done = subprocess.run([sys.executable, "-m", f"benchmarks.{name}", *options], stdout=subprocess.PIPE, text=True)
         print(done.stdout, flush=True)
         if done.returncode:
-            raise SystemExit(f"benchmarks/{name}.py ended with {done.returncode}; {RESULTS.name} keeps what it had")
+            raise SystemExit(f"benchmarks/{name}.py ended with {done.returncode}; {RESULTS.name} keeps its old section")
         section(RESULTS, title, f"`python -m benchmarks.{name} {' '.join(options)}`\n\n{done.stdout}")
 
 

@@ -1,12 +1,18 @@
-"""Whether what makes training fast changes what is learnt: losses of 200 updates, each part replaced by the plain one.
+"""Check that optimised parts of the training do not change the losses: replace each by a plain one.
 
     python -m benchmarks.equality [--recipe small] [--threads 2] [--updates 200]
 
-A recipe of `benchmarks.training` in fp32, without dropout (other masks are other trainings), on the same batches from
-the same weights. Replaced are the loss in chunks (by `F.cross_entropy` on all scores), attention by parts (by
-`F.scaled_dot_product_attention`), oneDNN's matrix kernels (by PyTorch's default ones) and Adam's fused kernel (by an
-operation after the other); of the LSTM, which is fed a quarter of its own words then, the gates held at padding (by
-packed sequences) and the sparse gradients of those words (by dense ones); then all at once.
+Each training follows a recipe of `benchmarks.training` in fp32, with the same batches and the same first weights, and
+without dropout, whose random masks would differ. The replacements are:
+
+- the loss in chunks: `F.cross_entropy` on all scores;
+- attention by parts: `F.scaled_dot_product_attention`;
+- oneDNN's matrix kernels: PyTorch's default kernels;
+- Adam's fused kernel: one operation after the other;
+- in the LSTM, the gates held at padding: packed sequences;
+- in the LSTM, the sparse gradients of words fed back: dense gradients. The decoder is fed a quarter of its own words.
+
+The last line of the table replaces all parts at once.
 """
 
 import tempfile
@@ -38,7 +44,7 @@ Losses = list[float]
 def plain_loss(
     hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float = 0.0, consistency: float = 0.0
 ) -> tuple[Tensor, ...]:
-    """What `nmt.models.loss.cross_entropy` computes of one pass, by PyTorch's own function."""
+    """Compute the same as `nmt.models.loss.cross_entropy` for one pass, with PyTorch's own function."""
     assert not consistency
     scores = hidden @ weight.t()
     loss = F.cross_entropy(scores, targets, label_smoothing=smoothing, reduction="sum")
@@ -47,13 +53,13 @@ def plain_loss(
 
 
 def fused(layer: Attention, queries: Tensor, keys_values: KeysValues, mask: Tensor) -> Tensor:
-    """What `Attention.forward` computes without dropout, by PyTorch's fused kernel."""
+    """Compute the same as `Attention.forward` without dropout, with PyTorch's fused kernel."""
     return layer.output(F.scaled_dot_product_attention(queries, *keys_values, mask).transpose(1, 2).flatten(2))
 
 
 @contextmanager
 def default_kernels() -> Iterator[None]:
-    """PyTorch's own matrix kernels while this lasts."""
+    """Use PyTorch's own matrix kernels within the context."""
     chosen = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("highest")
     yield
@@ -99,9 +105,9 @@ def losses(encoded: Path, recipe: str, updates: int, device: torch.device, *repl
 
 
 def farthest(ours: Losses, plain: Losses) -> tuple[float, float]:
-    """The greatest relative difference of two curves, and that of their ends."""
-    apart = [abs(a - b) / b for a, b in zip(ours, plain, strict=True)]
-    return max(apart), apart[-1]
+    """Return the greatest relative difference of two curves, and the relative difference at their ends."""
+    differences = [abs(a - b) / b for a, b in zip(ours, plain, strict=True)]
+    return max(differences), differences[-1]
 
 
 @click.command()
@@ -109,7 +115,7 @@ def farthest(ours: Losses, plain: Losses) -> tuple[float, float]:
 @click.option("--threads", default=2)
 @click.option("--updates", default=200)
 def main(recipe: str, threads: int, updates: int) -> None:
-    """Print one table: how far the losses are apart."""
+    """Print one table: the relative differences of the losses."""
     device, lines = machine.prepare("cpu", threads), []
     with tempfile.TemporaryDirectory() as folder:
         encoded = prepare(Path(folder), words="kind" in RECIPES[recipe]["model"])

@@ -1,7 +1,8 @@
-"""What breaks, and whether anything is lost: each fault is made, the same command runs again, the files are compared.
+"""Test recovery from faults: cause a fault, run the same command again, and compare the files.
 
-A tiny system is made once, undisturbed; each try starts from a copy of it without what the stage under test writes. Two
-faults need root (a small file system is mounted), one needs libfaketime; without them they are left out of the table.
+A tiny system is built once without faults. Each try starts from a copy of it without the outputs of the tested stage.
+Two faults need root to mount a small file system, and one needs libfaketime. If these are missing, the table omits the
+faults.
 
     python -m benchmarks.faults > benchmarks/faults.md
 """
@@ -44,10 +45,10 @@ TIMES = {
     "tokens_per_second",
     "time",
     "process",
-}  # what no two runs share
+}  # keys whose values differ between any two runs
 NAMED = ["--name", "t/s", "--seed", "1"]
 
-#: Each stage: its command, what it writes, and what of that is compared.
+#: For each stage: its command, its outputs, and the outputs that are compared.
 STAGES: dict[str, tuple[list[str], list[str], list[str]]] = {
     "download": (["download", "scenes", "en-de", "raw", "--limit", "300"], ["raw"], ["raw/*"]),
     "clean": (["clean", "raw", "clean", "--languages", "en-de"], ["clean"], ["clean/*"]),
@@ -95,15 +96,15 @@ TABLE = {
 
 
 @dataclass
-class Tried:
-    """One try of a fault: whether the rerun's files are those of the undisturbed run, and what had to be done again."""
+class Try:
+    """One try of a fault: whether the rerun gave the same files as the undisturbed run, and what was done again."""
 
     identical: bool
     lost: str = "nothing"
 
 
 class Workshop:
-    """The undisturbed run, and copies of it to break."""
+    """The undisturbed run, and copies of it for the faults."""
 
     def __init__(self, folder: Path, seed: int) -> None:
         self.folder, self.random, self.seconds = folder, random.Random(seed), dict.fromkeys(STAGES, 0.0)
@@ -117,7 +118,7 @@ class Workshop:
 
     @contextmanager
     def copy(self, *stages: str) -> Iterator[Path]:
-        """A copy in which some stages have not run yet."""
+        """A copy without the outputs of some stages."""
         folder = Path(tempfile.mkdtemp(dir=self.folder)) / "copy"
         shutil.copytree(self.base, folder)
         for stage in stages:
@@ -130,11 +131,11 @@ class Workshop:
             shutil.rmtree(folder.parent)
 
     def same(self, folder: Path, stage: str) -> bool:
-        """Whether a stage's files are those of the undisturbed run; says which are not."""
+        """Whether a stage's files equal those of the undisturbed run; print the names of those that differ."""
         return same(contents(folder, stage), contents(self.base, stage))
 
     def killed(self, folder: Path, stage: str) -> None:
-        """Start a stage and kill it at a random moment, again if that was too late."""
+        """Start a stage and kill it at a random moment. Try again if it had already ended."""
         while True:
             process = start(folder, stage)
             time.sleep(self.random.uniform(0, self.seconds[stage]))
@@ -146,12 +147,12 @@ class Workshop:
                 (folder / name).unlink(missing_ok=True)
 
 
-def same(found: dict[str, str], expected: dict[str, str]) -> bool:
-    """Whether files are equal; those that are not are named on standard error."""
-    for name in sorted(found.keys() | expected.keys()):
-        if found.get(name) != expected.get(name):
+def same(actual: dict[str, str], expected: dict[str, str]) -> bool:
+    """Whether files are equal; print the names of those that differ to standard error."""
+    for name in sorted(actual.keys() | expected.keys()):
+        if actual.get(name) != expected.get(name):
             print(f"differs: {name}", file=sys.stderr)
-    return found == expected
+    return actual == expected
 
 
 def command(stage: str) -> list[str]:
@@ -159,10 +160,10 @@ def command(stage: str) -> list[str]:
 
 
 def environment(**more: str) -> dict[str, str]:
-    kept = {key: value for key, value in os.environ.items() if key not in ("MLFLOW_TRACKING_URI", "NMT_MIRROR")}
-    path = f"{Path(sys.executable).parent}:{kept.get('PATH', '')}"
-    quiet = {"OMP_NUM_THREADS": "1", "MLFLOW_DISABLE_TELEMETRY": "true", "PYTHONPATH": str(ROOT), "PATH": path}
-    return kept | quiet | more
+    inherited = {key: value for key, value in os.environ.items() if key not in ("MLFLOW_TRACKING_URI", "NMT_MIRROR")}
+    path = f"{Path(sys.executable).parent}:{inherited.get('PATH', '')}"
+    settings = {"OMP_NUM_THREADS": "1", "MLFLOW_DISABLE_TELEMETRY": "true", "PYTHONPATH": str(ROOT), "PATH": path}
+    return inherited | settings | more
 
 
 def start(folder: Path, stage: str, *options: str, **env: str) -> subprocess.Popen[str]:
@@ -179,20 +180,20 @@ def run(folder: Path, stage: str, *options: str, **env: str) -> subprocess.Compl
 
 
 def check(done: subprocess.CompletedProcess[str]) -> str:
-    """The output of a command that must have gone well."""
+    """Return the output of a command; exit if it failed."""
     if done.returncode:
         raise SystemExit(f"{done.args}: exit code {done.returncode}\n{done.stdout}")
     return done.stdout
 
 
 def refused(done: subprocess.CompletedProcess[str], why: str) -> None:
-    """A command must have ended with one message, which says why."""
+    """Check that a command ended with one message that matches a pattern."""
     if done.returncode != 1 or not re.search(why, done.stdout) or "Traceback" in done.stdout:
         raise SystemExit(f"expected exit code 1 and '{why}', got {done.returncode}:\n{done.stdout}")
 
 
 def kill(process: subprocess.Popen[str]) -> None:
-    """Kill a process and its children, if it lives."""
+    """Kill a process and its children if it is alive."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
 
@@ -201,12 +202,12 @@ def wait_for(what: Callable[[], Any], process: subprocess.Popen[str] | None = No
     until = time.monotonic() + 300
     while not what():
         if time.monotonic() > until or (process and process.poll() is not None):
-            raise SystemExit("waited in vain")
+            raise SystemExit("the expected state was not reached: timeout, or the process has ended")
         time.sleep(0.02)
 
 
 def contents(folder: Path, stage: str) -> dict[str, str]:
-    """What a stage made, without times: each file's digest, or what the MLflow store has."""
+    """Return the outputs of a stage without times: each file's digest, or the content of the MLflow store."""
     if stage == "tracking import":
         return stored(folder)
     paths = sorted(path for pattern in STAGES[stage][2] for path in folder.glob(pattern))
@@ -229,57 +230,61 @@ def timeless(value: Any) -> Any:
 
 
 def stored(folder: Path) -> dict[str, str]:
-    """Parameters and every point of every curve of the one run in a store, times apart; doubles show."""
+    """Return the parameters and all points of the curves of a store's only run, without times, with duplicates."""
     from mlflow import MlflowClient
 
     client = MlflowClient(tracking_uri=f"sqlite:///{folder}/mlflow.db")
-    (found,) = client.search_runs([client.get_experiment_by_name("t").experiment_id])
+    (stored_run,) = client.search_runs([client.get_experiment_by_name("t").experiment_id])
     curves = {
-        key: sorted((point.step, point.value) for point in client.get_metric_history(found.info.run_id, key))
-        for key in found.data.metrics
+        key: sorted((point.step, point.value) for point in client.get_metric_history(stored_run.info.run_id, key))
+        for key in stored_run.data.metrics
         if not key.endswith(("seconds", "tokens_per_second"))
     }
-    return {"status": found.info.status, "params": json.dumps(found.data.params), "curves": json.dumps(curves)}
+    return {
+        "status": stored_run.info.status,
+        "params": json.dumps(stored_run.data.params),
+        "curves": json.dumps(curves),
+    }
 
 
 def updates_done(folder: Path) -> int:
-    """The newest checkpoint of a training."""
-    found = sorted(folder.glob("run/state/checkpoints/update-*"))
-    return int(found[-1].name.removeprefix("update-")) if found else 0
+    """Return the update of a training's newest checkpoint, or 0."""
+    checkpoints = sorted(folder.glob("run/state/checkpoints/update-*"))
+    return int(checkpoints[-1].name.removeprefix("update-")) if checkpoints else 0
 
 
 def in_mid_training(folder: Path, checkpoints: int = 3, **env: str) -> subprocess.Popen[str]:
-    """A training that has written some checkpoints."""
+    """Start a training and wait until it has written some checkpoints."""
     process = start(folder, "training", **env)
     wait_for(lambda: len(list(folder.glob("run/state/checkpoints/update-*"))) >= checkpoints, process)
     return process
 
 
-def killed(stage: str) -> Callable[[Workshop], Tried]:
-    def fault(shop: Workshop) -> Tried:
-        store = ["prepare"] if stage == "tracking import" else []  # each copy needs a store of its own
+def killed(stage: str) -> Callable[[Workshop], Try]:
+    def fault(shop: Workshop) -> Try:
+        store = ["prepare"] if stage == "tracking import" else []  # each copy needs its own store
         with shop.copy(stage, *store) as folder:
             for first in store:
                 check(run(folder, first))
             shop.killed(folder, stage)
             check(run(folder, stage))
             lost = "updates since the last checkpoint, made again" if stage == "training" else "the stage, run again"
-            return Tried(shop.same(folder, stage), lost)
+            return Try(shop.same(folder, stage), lost)
 
     return fault
 
 
-def two_trainings(shop: Workshop) -> Tried:
+def two_trainings(shop: Workshop) -> Try:
     with shop.copy("training") as folder:
         first = in_mid_training(folder)
         refused(run(folder, "training"), "another process trains here")
         first.communicate()
-        return Tried(first.returncode == 0 and shop.same(folder, "training"))
+        return Try(first.returncode == 0 and shop.same(folder, "training"))
 
 
 @contextmanager
 def small_disk(folder: Path, size: int) -> Iterator[None]:
-    """A file system of so many bytes in place of a folder."""
+    """Mount a file system of ``size`` bytes at a folder."""
     folder.mkdir(exist_ok=True)
     subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)], check=True)
     try:
@@ -292,7 +297,7 @@ def remount(folder: Path, options: str) -> None:
     subprocess.run(["mount", "-o", f"remount,{options}", str(folder)], check=True)
 
 
-def disk_full(shop: Workshop) -> Tried:
+def disk_full(shop: Workshop) -> Try:
     checkpoint = shop.base / "run/state/checkpoints/update-00000300"
     size = sum(file.stat().st_size for file in checkpoint.iterdir())
     with shop.copy("training") as folder, small_disk(folder / "run", int(size * shop.random.uniform(3.0, 4.0))):
@@ -300,21 +305,21 @@ def disk_full(shop: Workshop) -> Tried:
         before = updates_done(folder)
         remount(folder / "run", "size=1g")
         check(run(folder, "training"))
-        return Tried(shop.same(folder, "training") and before > 0, "updates since the last checkpoint, made again")
+        return Try(shop.same(folder, "training") and before > 0, "updates since the last checkpoint, made again")
 
 
-def read_only(shop: Workshop) -> Tried:
+def read_only(shop: Workshop) -> Try:
     with shop.copy("decoding") as folder, small_disk(folder / "out", 2**20):
         remount(folder / "out", "ro")
         refused(run(folder, "decoding"), "Read-only file system")
         remount(folder / "out", "rw")
         check(run(folder, "decoding"))
-        return Tried(shop.same(folder, "decoding"), "the stage, run again")
+        return Try(shop.same(folder, "decoding"), "the stage, run again")
 
 
 @contextmanager
 def server(answer: Callable[[BaseHTTPRequestHandler], None]) -> Iterator[str]:
-    """A server that answers everything the same way."""
+    """A server that answers all requests in the same way."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -325,16 +330,16 @@ def server(answer: Callable[[BaseHTTPRequestHandler], None]) -> Iterator[str]:
         def log_message(self, *_: object) -> None:
             pass
 
-    found = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=found.serve_forever, daemon=True).start()
+    http_server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=http_server.serve_forever, daemon=True).start()
     try:
-        yield f"http://127.0.0.1:{found.server_port}"
+        yield f"http://127.0.0.1:{http_server.server_port}"
     finally:
-        found.shutdown()
+        http_server.shutdown()
 
 
 def slow(request: BaseHTTPRequestHandler) -> None:
-    time.sleep(15)  # longer than a request is waited for
+    time.sleep(15)  # longer than the timeout of a request
     request.close_connection = True
 
 
@@ -342,10 +347,10 @@ def failing(request: BaseHTTPRequestHandler) -> None:
     request.send_error(500)
 
 
-def tracking(answer: Callable[[BaseHTTPRequestHandler], None] | None) -> Callable[[Workshop], Tried]:
-    """A server that is down (no answer at all), slow or fails, while a training is followed and published."""
+def tracking(answer: Callable[[BaseHTTPRequestHandler], None] | None) -> Callable[[Workshop], Try]:
+    """A tracking server that is down (no answer function), slow or failing, during a training and its import."""
 
-    def fault(shop: Workshop) -> Tried:
+    def fault(shop: Workshop) -> Try:
         with shop.copy("prepare", "training", "tracking import") as folder:
             with server(answer or failing) as uri:
                 env = {"MLFLOW_TRACKING_URI": uri if answer else "http://127.0.0.1:9"}
@@ -353,15 +358,15 @@ def tracking(answer: Callable[[BaseHTTPRequestHandler], None] | None) -> Callabl
                 check(run(folder, "training", "--tracking", "tracking.json", **env))
                 check(run(folder, "tracking import", **env))
             failed = read_json(folder / "tracked.json")["status"] == "failed"
-            check(run(folder, "prepare"))  # another store, which works
+            check(run(folder, "prepare"))  # another store without faults
             check(run(folder, "tracking import"))
-            return Tried(failed and all(shop.same(folder, stage) for stage in ("training", "tracking import")))
+            return Try(failed and all(shop.same(folder, stage) for stage in ("training", "tracking import")))
 
     return fault
 
 
-def clock(shop: Workshop) -> Tried:
-    """The clock jumps ten days ahead, then thirty back; the training is stopped, and goes on at the right time."""
+def clock(shop: Workshop) -> Try:
+    """The clock jumps ten days ahead, then thirty back. The training is stopped and continues with the right time."""
     with shop.copy("training") as folder:
         (folder / "clock").write_text("+0")
         library = next(Path("/usr/lib").rglob("libfaketimeMT.so.1"))
@@ -377,16 +382,16 @@ def clock(shop: Workshop) -> Tried:
         process.communicate()
         stopped = process.returncode == 128 + signal.SIGTERM
         check(run(folder, "training"))
-        # A checkpoint of the moment when it was stopped is kept besides.
-        return Tried(stopped and weights(shop.base) <= weights(folder))
+        # There is one more checkpoint, from the moment of the stop.
+        return Try(stopped and weights(shop.base) <= weights(folder))
 
 
 def weights(folder: Path) -> set[tuple[str, str]]:
     return set(contents(folder, "training").items())
 
 
-def damaged(truncate: bool) -> Callable[[Workshop], Tried]:
-    def fault(shop: Workshop) -> Tried:
+def damaged(truncate: bool) -> Callable[[Workshop], Try]:
+    def fault(shop: Workshop) -> Try:
         with shop.copy("training") as folder:
             process = in_mid_training(folder)
             kill(process)
@@ -401,16 +406,16 @@ def damaged(truncate: bool) -> Callable[[Workshop], Tried]:
                 data[place] ^= 1 << shop.random.randrange(8)
             file.write_bytes(data)
             check(run(folder, "training"))
-            return Tried(shop.same(folder, "training"), "updates since the checkpoint before, made again")
+            return Try(shop.same(folder, "training"), "updates since the checkpoint before, made again")
 
     return fault
 
 
-def corrupted_download(shop: Workshop) -> Tried:
-    """Cut short, then with a bit flipped, then whole; and flipped every time."""
-    right = b"".join(f"sentence {number}\n".encode() for number in range(2000))
-    flipped = bytes([right[0] ^ 4]) + right[1:]
-    bodies = [right[:1000], flipped, right, flipped, flipped, flipped]
+def corrupted_download(shop: Workshop) -> Try:
+    """A download that is cut short, then has a flipped bit, then is whole; another always has a flipped bit."""
+    content = b"".join(f"sentence {number}\n".encode() for number in range(2000))
+    flipped = bytes([content[0] ^ 4]) + content[1:]
+    bodies = [content[:1000], flipped, content, flipped, flipped, flipped]
 
     def serve(request: BaseHTTPRequestHandler) -> None:
         body = bodies.pop(0)
@@ -428,19 +433,19 @@ def corrupted_download(shop: Workshop) -> Tried:
     cache = Path(tempfile.mkdtemp(dir=shop.folder))
 
     def fetch(uri: str, name: str) -> subprocess.CompletedProcess[str]:
-        arguments = [sys.executable, "-c", code, uri, name, sha256(right).hexdigest()]
+        arguments = [sys.executable, "-c", code, uri, name, sha256(content).hexdigest()]
         return subprocess.run(
             arguments, env=environment(XDG_CACHE_HOME=str(cache)), stdout=subprocess.PIPE, text=True, check=False
         )
 
     with server(serve) as uri:
-        got = check(fetch(uri, "once"))
+        text = check(fetch(uri, "once"))
         refused(fetch(uri, "always"), "wrong checksum")
-    return Tried(got.encode() == right and not list(cache.rglob("always")), "the download, made again")
+    return Try(text.encode() == content and not list(cache.rglob("always")), "the download, made again")
 
 
-def nan(shop: Workshop) -> Tried:
-    """A gradient that is no number, once."""
+def nan(shop: Workshop) -> Try:
+    """A single gradient that is not a number."""
     code = (
         "import sys\nfrom nmt.cli.main import main\nfrom nmt.training.trainer import Trainer\n"
         "train_on = Trainer.train_on\n"
@@ -456,13 +461,13 @@ def nan(shop: Workshop) -> Tried:
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
         )  # fmt: skip
         refused(done, "at update 151: expected finite loss and gradients")
-        kept = list(folder.glob("run/state/not-a-number-00000151.json"))
+        reports = list(folder.glob("run/state/not-a-number-00000151.json"))
         check(run(folder, "training"))
-        return Tried(len(kept) == 1 and shop.same(folder, "training"), "updates since the last checkpoint, made again")
+        return Try(len(reports) == 1 and shop.same(folder, "training"), "updates since the last checkpoint, made again")
 
 
 class Workflow:
-    """The same system as a table, by Snakemake."""
+    """The same system as a table that Snakemake builds."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -483,18 +488,18 @@ class Workflow:
         return subprocess.CompletedProcess(process.args, process.returncode, output)
 
     def files(self) -> dict[str, str]:
-        """What it made, times apart: pages and figures show them; a subword model holds its path, its .vocab not."""
-        found = {}
+        """Return the outputs without times. Pages and figures show times, and a subword model contains its path."""
+        outputs = {}
         for path in sorted(self.folder.glob("results/**/*")):
             inner = path.relative_to(self.folder / "results")
             whole = path.suffix in (".json", ".txt", ".tok", ".detok", ".safetensors", ".npy", ".vocab")
             if path.is_file() and whole and inner.parts[0] != "mlartifacts" and not path.name.startswith("track"):
-                found[str(inner)] = essence(path)
-        return found
+                outputs[str(inner)] = essence(path)
+        return outputs
 
 
 def undisturbed_workflow(shop: Workshop) -> tuple[dict[str, str], float]:
-    """The table's files, made once, and the seconds that took."""
+    """Return the table's files, built once, and the seconds of the build."""
     if not hasattr(shop, "workflow"):
         started = time.monotonic()
         whole = Workflow(shop.folder / "workflow")
@@ -503,7 +508,7 @@ def undisturbed_workflow(shop: Workshop) -> tuple[dict[str, str], float]:
     return shop.workflow  # type: ignore[attr-defined,no-any-return]
 
 
-def workflow_killed(shop: Workshop) -> Tried:
+def workflow_killed(shop: Workshop) -> Try:
     expected, seconds = undisturbed_workflow(shop)
     broken = Workflow(Path(tempfile.mkdtemp(dir=shop.folder)))
     process = broken.start()
@@ -512,20 +517,20 @@ def workflow_killed(shop: Workshop) -> Tried:
     process.wait()
     check(broken.run("--unlock"))
     check(broken.run())
-    return Tried(same(broken.files(), expected), "the stage under way, run again")
+    return Try(same(broken.files(), expected), "the stage under way, run again")
 
 
-def two_workflows(shop: Workshop) -> Tried:
+def two_workflows(shop: Workshop) -> Try:
     expected, _ = undisturbed_workflow(shop)
     shared = Workflow(Path(tempfile.mkdtemp(dir=shop.folder)))
     first, second = shared.start(), shared.start()
     outputs = [process.communicate()[0] for process in (first, second)]
     locked = ["cannot be locked" in output for output in outputs]
-    # The one that got the lock makes everything; where both had it in turn, the second found nothing to do.
+    # The process with the lock builds everything. If both had the lock in turn, the second had nothing to do.
     check(shared.run())
     codes = sorted([first.returncode, second.returncode])
     whole = any(locked) or codes == [0, 0]
-    return Tried(same(shared.files(), expected) and whole, "nothing: one of them is refused")
+    return Try(same(shared.files(), expected) and whole, "nothing: one of them is refused")
 
 
 def always() -> bool:
@@ -540,8 +545,8 @@ def faketime() -> bool:
     return any(Path("/usr/lib").rglob("libfaketimeMT.so.1"))
 
 
-#: Each fault: how often it is tried for `--tries 1`, what does it, and what it needs.
-FAULTS: dict[str, tuple[int, Callable[[Workshop], Tried], Callable[[], bool]]] = {
+#: For each fault: the tries with `--tries 1`, its function, and whether it is possible here.
+FAULTS: dict[str, tuple[int, Callable[[Workshop], Try], Callable[[], bool]]] = {
     "`kill -9` in training": (3, killed("training"), always),
     "`kill -9` in averaging": (2, killed("averaging"), always),
     "`kill -9` in decoding": (2, killed("decoding"), always),
@@ -564,11 +569,11 @@ FAULTS: dict[str, tuple[int, Callable[[Workshop], Tried], Callable[[], bool]]] =
 
 
 @click.command()
-@click.option("--tries", default=1, help="Each fault's tries times this.")
-@click.option("--seed", default=1, help="Of the random moments and places.")
-@click.option("--only", help="Those faults whose name has this in it.")
+@click.option("--tries", default=1, help="Factor for the number of tries of each fault.")
+@click.option("--seed", default=1, help="Seed of the random moments and places.")
+@click.option("--only", help="Only faults whose name contains this text.")
 def main(tries: int, seed: int, only: str | None) -> None:
-    """Print one table: fault, times tried, times the rerun ended with the same files, what had to be made again."""
+    """Print one table: fault, tries, tries whose rerun gave the same files, and what was made again."""
     failed = False
     with tempfile.TemporaryDirectory() as folder:
         shop = Workshop(Path(folder), seed)
@@ -576,11 +581,11 @@ def main(tries: int, seed: int, only: str | None) -> None:
         for name, (times, fault, possible) in FAULTS.items():
             if not possible() or (only and only not in name):
                 continue
-            found = [fault(shop) for _ in range(times * tries)]
-            identical = sum(one.identical for one in found)
-            failed |= identical < len(found)
-            lost = "; ".join(dict.fromkeys(one.lost for one in found))
-            print(f"| {name} | {len(found)} | {identical} | {lost} |", flush=True)
+            tries_of_fault = [fault(shop) for _ in range(times * tries)]
+            identical = sum(attempt.identical for attempt in tries_of_fault)
+            failed |= identical < len(tries_of_fault)
+            lost = "; ".join(dict.fromkeys(attempt.lost for attempt in tries_of_fault))
+            print(f"| {name} | {len(tries_of_fault)} | {identical} | {lost} |", flush=True)
     raise SystemExit(failed)
 
 

@@ -1,12 +1,13 @@
-"""Training speed on a GPU: a plain PyTorch loop, ours call by call, and ours by CUDA graphs; a timeline of kernels.
+"""Measure training speed on a GPU: a plain PyTorch loop, and ours with and without CUDA graphs. Draw a timeline.
 
     python -m benchmarks.gpu ENCODED FIGURE [--recipes small,tiny,large]
 
-ENCODED is encoded text, as `snakemake inputs_multi30k_transformer` leaves it in results/encoded. All sides train models
-of the same sizes on the same forty batches, after going over them twice to warm up and record graphs. Peak share:
-as in `benchmarks.training`, of what square products in bfloat16 reach in the same run. Kernels of an update, and the
-time in them, are as PyTorch's profiler sees them. Memory: what PyTorch took of the GPU's, with what graphs keep for
-themselves, but without what the driver keeps for each graph.
+ENCODED is encoded text, which `snakemake inputs_multi30k_transformer` writes to results/encoded. All sides train models
+of the same sizes on the same forty batches. Two passes over the batches come first, to warm up and to record graphs.
+
+Peak share is defined as in `benchmarks.training`, relative to square matrix products in bfloat16 in the same run.
+PyTorch's profiler gives the number of kernels per update and their time. Memory is the GPU memory that PyTorch
+reserves. It includes the memory of graphs, but not what the driver needs for each graph.
 """
 
 import gc
@@ -33,26 +34,26 @@ from nmt.training.trainer import Trainer
 from nmt.training.updates import Update, dropout_seed
 
 BATCHES = {"small": "4096 tokens", "tiny": "8192 tokens", "large": "16384 tokens"}
-"""Of each recipe; a GPU takes a larger one of the large model than two cores do."""
+"""The batch of each recipe. For the large model it is larger than in `benchmarks.training`."""
 SIDES = ("plain", "plain, bf16", "ours without graphs", "ours", "ours without graphs, bf16", "ours, bf16")
 HEADINGS = ("recipe", "side", "ms an update", "pieces/s", "peak share", "kernels", "ms in kernels", "memory, MiB")
-UPDATES = 40  # that are made again and again
+UPDATES = 40  # which each pass repeats
 PROFILED = 8
-SHOWN = 12.0  # milliseconds of the timeline
+SHOWN = 12.0  # length of the timeline in milliseconds
 GPU = torch.device("cuda")
 Kernels = list[tuple[float, float]]  # start and duration, in milliseconds
 TrainOn = Callable[[Update], Any]
 
 
 def settings(recipe: str, precision: str) -> Experiment:
-    """What our side trains."""
+    """Return the settings of our training."""
     training = {"batch": BATCHES[recipe], "epochs": 1000, "precision": precision}
     return Experiment.model_validate({"model": RECIPES[recipe]["model"], "training": training})
 
 
 @contextmanager
 def ours(encoded: Path, recipe: str, side: str) -> Iterator[TrainOn]:
-    """`nmt.training.trainer`, with its graphs or without."""
+    """Give the update function of `nmt.training.trainer`, with or without CUDA graphs."""
     precision = "bf16" if "bf16" in side else "fp32"
     with tempfile.TemporaryDirectory() as state:
         trainer = Trainer(encoded, Path(state), settings(recipe, precision), 1, GPU)
@@ -66,7 +67,7 @@ def ours(encoded: Path, recipe: str, side: str) -> Iterator[TrainOn]:
 
 @contextmanager
 def theirs(encoded: Path, recipe: str, side: str) -> Iterator[TrainOn]:
-    """`torch.nn.Transformer`, all scores, and Adam as torch has it."""
+    """Give the update function of a plain loop: `torch.nn.Transformer`, the scores of all words, and torch's Adam."""
     with GPU:
         model, loss = plain(RECIPES[recipe]["model"], read_json(encoded / "meta.json")["vocabulary"])
     adam = torch.optim.Adam(model.parameters(), lr=1e-4)
@@ -91,7 +92,7 @@ def first_updates(encoded: Path, recipe: str) -> list[Update]:
 
 
 def seconds(train_on: TrainOn, updates: Sequence[Update]) -> float:
-    """Return the seconds that some updates take."""
+    """Return the seconds that the updates take."""
     torch.cuda.synchronize()
     started = time.perf_counter()
     for update in updates:
@@ -101,38 +102,40 @@ def seconds(train_on: TrainOn, updates: Sequence[Update]) -> float:
 
 
 def profile(train_on: TrainOn, updates: Sequence[Update]) -> Kernels:
-    """Return the kernels of some updates in their order, from the start of the first one."""
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as seen:
+    """Return the kernels of the updates in order; times count from the start of the first kernel."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profiler:
         seconds(train_on, updates)
-    events = [e for e in seen.events() if e.device_type == torch.autograd.DeviceType.CUDA]
+    events = [e for e in profiler.events() if e.device_type == torch.autograd.DeviceType.CUDA]
     spans = sorted((e.time_range.start / 1e3, e.time_range.elapsed_us() / 1e3) for e in events)
     return [(start - spans[0][0], duration) for start, duration in spans]
 
 
-def line(encoded: Path, recipe: str, side: str, rounds: int, most: float) -> tuple[list[Any], Kernels]:
-    """A side's line of the table, and its kernels."""
+def line(encoded: Path, recipe: str, side: str, rounds: int, peak: float) -> tuple[list[Any], Kernels]:
+    """Return the table line of a side, and its kernels."""
     gc.collect()
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
-    some = first_updates(encoded, recipe)
+    updates = first_updates(encoded, recipe)
     with (theirs if "plain" in side else ours)(encoded, recipe, side) as train_on:
         for _ in range(2):
-            seconds(train_on, some)
-        took = statistics.median(seconds(train_on, some) for _ in range(rounds))
+            seconds(train_on, updates)
+        duration = statistics.median(seconds(train_on, updates) for _ in range(rounds))
         memory = torch.cuda.max_memory_reserved() / 2**20
-        kernels = profile(train_on, some[:PROFILED])
+        kernels = profile(train_on, updates[:PROFILED])
     vocabulary = read_json(encoded / "meta.json")["vocabulary"]["target"]
-    each = flops(RECIPES[recipe]["model"], vocabulary, [batch for update in some for batch in update.batches])
-    speed = sum(update.pieces for update in some) / took
-    ran = sum(duration for _, duration in kernels) / PROFILED
+    flops_per_piece = flops(
+        RECIPES[recipe]["model"], vocabulary, [batch for update in updates for batch in update.batches]
+    )
+    speed = sum(update.pieces for update in updates) / duration
+    kernel_time = sum(duration for _, duration in kernels) / PROFILED
     return [
-        recipe, side, f"{1e3 * took / len(some):.2f}", f"{speed:,.0f}", f"{speed * each / most:.1%}",
-        f"{len(kernels) / PROFILED:,.0f}", f"{ran:.2f}", f"{memory:,.0f}",
+        recipe, side, f"{1e3 * duration / len(updates):.2f}", f"{speed:,.0f}", f"{speed * flops_per_piece / peak:.1%}",
+        f"{len(kernels) / PROFILED:,.0f}", f"{kernel_time:.2f}", f"{memory:,.0f}",
     ], kernels  # fmt: skip
 
 
 def draw(timelines: dict[str, Kernels], figure: Path) -> None:
-    """When kernels run, from some updates' middle on, a row for each side."""
+    """Draw when kernels run, from the middle of the profiled updates, one row per side."""
     from matplotlib import pyplot
 
     with pyplot.rc_context(STYLE):
@@ -153,18 +156,18 @@ def draw(timelines: dict[str, Kernels], figure: Path) -> None:
 @click.option("--recipes", default=",".join(BATCHES))
 @click.option("--rounds", default=3)
 def main(encoded: Path, figure: Path, recipes: str, rounds: int) -> None:
-    """Print a table, line by line as they are measured, and draw the timeline of the first recipe in bfloat16."""
+    """Print a table, each line when it is measured, and draw the timeline of the first recipe in bfloat16."""
     machine.prepare("cuda")
-    most, timelines = 1e9 * machine.matrix_speed(torch.bfloat16, size=8192, device="cuda"), {}
+    peak, timelines = 1e9 * machine.matrix_speed(torch.bfloat16, size=8192, device="cuda"), {}
     print(table(HEADINGS, []))
     for recipe in recipes.split(","):
         for side in SIDES:
-            cells, kernels = line(encoded, recipe, side, rounds, most)
+            cells, kernels = line(encoded, recipe, side, rounds, peak)
             print(f"| {' | '.join(cells)} |", flush=True)
             if recipe == recipes.split(",")[0] and "bf16" in side:
                 timelines[side] = kernels
     draw(timelines, figure)
-    print(f"\nPeak {most / 1e12:.0f} TFLOP/s. {torch.cuda.get_device_name()}; {environment(torch.get_num_threads())}")
+    print(f"\nPeak {peak / 1e12:.0f} TFLOP/s. {torch.cuda.get_device_name()}; {environment(torch.get_num_threads())}")
 
 
 if __name__ == "__main__":

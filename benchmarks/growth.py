@@ -1,10 +1,10 @@
-"""How the cost of training grows: with batch, model width, vocabulary and sentence length.
+"""Measure how the cost of training grows with batch, model width, vocabulary and sentence length.
 
     python -m benchmarks.growth [--threads 2] [--updates 4]
 
-Random ids of given lengths, both sides alike, each point trained by `nmt.training` in a process of its own; draws
-``benchmarks/growth.png`` and ``.svg``. Where it is not what grows: the small Transformer, a vocabulary of 8,192,
-sentences of 16 pieces, 4,096 tokens a batch.
+The text consists of random ids; source and target have the same lengths. `nmt.training` trains each point in its own
+process. One quantity grows at a time. The others remain at the small Transformer, a vocabulary of 8,192, sentences of
+16 pieces and batches of 4,096 tokens. The figure is ``benchmarks/growth.png`` and ``.svg``.
 """
 
 import json
@@ -32,12 +32,12 @@ GROWING = {
 }
 TITLES = {"tokens": "tokens a batch", "width": "width", "vocabulary": "vocabulary", "length": "pieces a sentence"}
 FIGURE = Path(__file__).with_name("growth")
-WARM = 2
-Point = dict[str, float]  # what was measured, speed and memory
+WARM = 2  # updates before the measurement
+Point = dict[str, float]  # the values of a point, its speed and its memory
 
 
 def synthetic(folder: Path, vocabulary: int, length: int, sentences: int) -> None:
-    """An encoded corpus of random ids, all sentences of one length: as much of one as training reads."""
+    """Write an encoded corpus of random ids, all sentences of one length. It has only the files that training reads."""
     import sentencepiece
 
     random = np.random.default_rng(1)
@@ -47,7 +47,7 @@ def synthetic(folder: Path, vocabulary: int, length: int, sentences: int) -> Non
             np.save(folder / f"{split}.{side}.npy", ids.astype(np.uint16 if vocabulary <= 2**16 else np.int32))
             np.save(folder / f"{split}.{side}.offsets.npy", np.arange(sentences + 1) * length)
     special = SpecialIds()
-    sentencepiece.SentencePieceTrainer.train(  # validation wants one; nothing is decoded
+    sentencepiece.SentencePieceTrainer.train(  # validation needs a vocabulary, but decodes nothing
         sentence_iterator=iter(["a b"]), model_prefix=str(folder / "target"), model_type="word", hard_vocab_limit=False,
         pad_id=special.pad, unk_id=special.unk, bos_id=special.bos, eos_id=special.eos, minloglevel=2,
     )  # fmt: skip
@@ -58,7 +58,7 @@ def synthetic(folder: Path, vocabulary: int, length: int, sentences: int) -> Non
 
 
 def train(tokens: int, width: int, vocabulary: int, length: int, updates: int, threads: int) -> Point:
-    """Target pieces a second and peak memory in MiB of some updates, in this process."""
+    """Train in this process; return target pieces per second and peak memory in MiB."""
     from nmt.system import machine
     from nmt.training.experiment import Experiment
     from nmt.training.trainer import Trainer
@@ -81,33 +81,35 @@ def train(tokens: int, width: int, vocabulary: int, length: int, updates: int, t
     return {"speed": pieces / seconds, "memory": peak_memory()}
 
 
-def draw(found: dict[str, list[Point]], out: Path) -> None:
-    """A panel for each of what grows: speed on the left axis, peak memory on the right."""
+def draw(points_of: dict[str, list[Point]], out: Path) -> None:
+    """Draw one panel per growing quantity: speed on the left axis, peak memory on the right axis."""
     from nmt.report.plots import COLOURS, STYLE, pyplot, save
 
     with pyplot.rc_context(STYLE | {"axes.spines.right": True}):
         canvas, panels = pyplot.subplots(2, 2, figsize=(9.6, 6.8), layout="constrained")
-        for axes, (name, points) in zip(panels.flat, found.items(), strict=True):
-            other = axes.twinx()
-            across = [point[name] for point in points]
-            axes.plot(across, [point["speed"] for point in points], color=COLOURS[0], marker="o")
-            other.plot(across, [point["memory"] for point in points], color=COLOURS[1], marker="s", linestyle="--")
+        for axes, (name, points) in zip(panels.flat, points_of.items(), strict=True):
+            memory_axes = axes.twinx()
+            values = [point[name] for point in points]
+            axes.plot(values, [point["speed"] for point in points], color=COLOURS[0], marker="o")
+            memory_axes.plot(
+                values, [point["memory"] for point in points], color=COLOURS[1], marker="s", linestyle="--"
+            )
             axes.set(xscale="log", xlabel=TITLES[name], ylim=(0, None))
-            axes.set_xticks(across, [f"{value:,}" for value in across], rotation=30)
+            axes.set_xticks(values, [f"{value:,}" for value in values], rotation=30)
             axes.minorticks_off()
             axes.set_ylabel("target pieces/s", color=COLOURS[0])
-            other.set_ylabel("peak memory, MiB (dashed)", color=COLOURS[1])
-            other.set_ylim(0, None)
-            other.grid(visible=False)
-        canvas.suptitle("Training: what its cost grows with")
+            memory_axes.set_ylabel("peak memory, MiB (dashed)", color=COLOURS[1])
+            memory_axes.set_ylim(0, None)
+            memory_axes.grid(visible=False)
+        canvas.suptitle("Cost of training")
         save(canvas, out)
 
 
-def rows(found: dict[str, list[Point]]) -> list[list[str]]:
-    """The lines of the table."""
+def rows(points_of: dict[str, list[Point]]) -> list[list[str]]:
+    """Return the lines of the table."""
     return [
         [TITLES[name], f"{point[name]:,}", f"{point['speed']:,.0f}", f"{point['memory']:,.0f}"]
-        for name, points in found.items() for point in points
+        for name, points in points_of.items() for point in points
     ]  # fmt: skip
 
 
@@ -117,18 +119,18 @@ def rows(found: dict[str, list[Point]]) -> list[list[str]]:
 @click.option("--out", default=FIGURE, type=click.Path(path_type=Path), help="The figure, without an ending.")
 @click.option("--point", hidden=True, help="Measure one point in this process.")
 def main(threads: int, updates: int, out: Path, point: str | None) -> None:
-    """Print one table and draw one figure: speed and peak memory against what grows."""
+    """Print one table and draw one figure: speed and peak memory against each growing quantity."""
     if point:
         return print(json.dumps(train(**json.loads(point), updates=updates, threads=threads)))
-    found: dict[str, list[Point]] = {}
+    points_of: dict[str, list[Point]] = {}
     for name, values in GROWING.items():
         for value in values:
-            at: dict[str, Any] = FIXED | {name: value}
-            options = ("--point", json.dumps(at), "--threads", threads, "--updates", updates)
-            found.setdefault(name, []).append(at | process("growth", *options))
-            print(found[name][-1], file=sys.stderr, flush=True)
-    draw(found, out)
-    print(table(("what grows", "to", "target pieces/s", "peak memory, MiB"), rows(found)))
+            settings: dict[str, Any] = FIXED | {name: value}
+            options = ("--point", json.dumps(settings), "--threads", threads, "--updates", updates)
+            points_of.setdefault(name, []).append(settings | process("growth", *options))
+            print(points_of[name][-1], file=sys.stderr, flush=True)
+    draw(points_of, out)
+    print(table(("what grows", "to", "target pieces/s", "peak memory, MiB"), rows(points_of)))
     print(f"\n![speed and memory]({out.name}.png)\n\n{updates} updates a point. {environment(threads)}")
 
 

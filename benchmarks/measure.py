@@ -1,4 +1,4 @@
-"""What every benchmark shares: processes of their own, memory, the machine's matrix peak, tables, the document."""
+"""Common parts of the benchmarks: processes, memory, the machine's peak speed, tables, the document."""
 
 import json
 import os
@@ -16,25 +16,25 @@ from nmt.system.files import write_text
 
 ROOT = Path(__file__).parent.parent
 RESULTS = Path(__file__).with_name("RESULTS.md")
-# What `make run` leaves behind:
+# Results of `make run`:
 TRAINED = Path("results/runs/scenes/tiny/seed1/best/model")
 TEXT = Path("results/corpora/scenes/en-de", Cleaning().slug("clean"), "test.en")
 
 
 class Failed(Exception):
-    """A process ended badly; says why in a few words."""
+    """A process failed. The message gives the reason in a few words."""
 
 
 def process(module: str, *arguments: Any, path: Path | None = None) -> Any:
-    """What ``python -m benchmarks.{module} ARGUMENTS`` prints as JSON in its last line.
+    """Run ``python -m benchmarks.{module} ARGUMENTS`` and return the JSON of its last line.
 
     Args:
-        module: of this package.
-        arguments: of its command line.
-        path: a folder of packages that come before those of this environment.
+        module: a module of this package.
+        arguments: its command line.
+        path: a folder with packages that take precedence over those of this environment.
 
     Raises:
-        Failed: it ended with an error, whose last line is the message.
+        Failed: the process ended with an error; the message is the last line of the error.
     """
     places = [str(ROOT), *([str(path)] if path else [])]
     command = [sys.executable, "-m", f"benchmarks.{module}", *map(str, arguments)]
@@ -46,14 +46,14 @@ def process(module: str, *arguments: Any, path: Path | None = None) -> Any:
 
 
 def peak_memory() -> float:
-    """The most memory this process ever held, in MiB (VmHWM)."""
-    found = re.search(r"^VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text(), re.MULTILINE)
-    assert found, "Linux only"
-    return int(found[1]) / 1024
+    """Return the peak memory of this process in MiB (VmHWM)."""
+    match = re.search(r"^VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text(), re.MULTILINE)
+    assert match, "Linux only"
+    return int(match[1]) / 1024
 
 
 def matrix_peak(threads: int) -> dict[str, float]:
-    """GFLOP/s of square matrix products: fp32, by the faster of torch's two kernels for it, and bf16."""
+    """Return the GFLOP/s of square matrix products, in bf16 and, with the faster of torch's two kernels, in fp32."""
     import torch
 
     machine.prepare("cpu", threads)
@@ -66,18 +66,18 @@ def matrix_peak(threads: int) -> dict[str, float]:
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """A Markdown table."""
+    """Format a Markdown table."""
     lines = [headings, ["---"] * len(headings), *rows]
     return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
 
 
 def middle(values: Sequence[float], digits: int = 0) -> tuple[str, str]:
-    """The median of some figures, and their least and greatest."""
+    """Return the median of some values, and their minimum and maximum, as text."""
     return f"{statistics.median(values):,.{digits}f}", f"{min(values):,.{digits}f}–{max(values):,.{digits}f}"
 
 
 def environment(threads: int) -> str:
-    """What ran: hardware, versions, code; no date."""
+    """Describe the hardware, the versions and the code; without a date."""
     import torch
 
     torch.set_num_threads(threads)
@@ -90,7 +90,7 @@ def environment(threads: int) -> str:
 
 
 def section(document: Path, title: str, text: str) -> None:
-    """Put a section into a document: in place of the one with its title, or after all others."""
+    """Write a section into a document: in place of the section with its title, else at the end."""
     whole = document.read_text(encoding="utf-8") if document.is_file() else "# How fast it is\n"
     head, *parts = re.split(r"^## ", whole, flags=re.MULTILINE)
     sections = dict(part.split("\n", 1) for part in parts)

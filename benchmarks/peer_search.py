@@ -1,9 +1,10 @@
-"""Other toolkits' own search with the weights of a model of ours; the toolkits are those of `benchmarks.peers`.
+"""Run the search of the toolkits in `benchmarks.peers` with the weights of our model.
 
-A toolkit whose layers are post-norm can hold the weights of a post-norm model, one whose layers are pre-norm those of a
-pre-norm model. They get our table of positions and our layer norms' epsilon; Sockeye's attention, which has no biases,
-is given ours. Beams are scored by log-probability over length: with BOS in OpenNMT-py and eole, and in JoeyNMT, which
-has nothing else, over (5 + length) / 6.
+A toolkit with post-norm layers can load a post-norm model, a toolkit with pre-norm layers a pre-norm model. All
+toolkits get our position table and the epsilon of our layer norms. Sockeye's attention has no biases, so it gets ours.
+
+The score of a beam is the log-probability divided by the length. In OpenNMT-py and eole the length includes BOS.
+JoeyNMT supports only (5 + length) / 6 instead of the length.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,14 +16,14 @@ from typing import Any
 from benchmarks import peers
 from benchmarks.peers import BOS, EOS, PAD, Sizes, Vocabulary
 
-# Padded ids (B, S) and beam to pieces, perhaps with EOS and padding after:
+# From padded ids (B, S) and the beam size to pieces, which EOS and padding may follow:
 Search = Callable[[Any, int], list[list[int]]]
-Copy = Callable[[Any, Any], None]  # into a part of theirs one of ours
+Copy = Callable[[Any, Any], None]  # their part, our part: copies the weights
 
 
 @dataclass(frozen=True)
 class Names:
-    """What a toolkit calls the parts of a layer: attention, the linear layers of feed-forward, norms, in our order."""
+    """The names of a toolkit for the parts of a layer, in our order: attention, feed-forward, norms."""
 
     attention: Copy
     encoder: str
@@ -30,7 +31,7 @@ class Names:
 
 
 def copy_layers(ours: Any, encoder: Sequence[Any], decoder: Sequence[Any], names: Names) -> None:
-    """Put the weights of our layers into theirs."""
+    """Copy the weights of our layers into theirs."""
     for to, of in zip(encoder, ours.encoder, strict=True):
         _copy_layer(to, of, [of.attention], names.encoder, names.attention)
     for to, of in zip(decoder, ours.decoder, strict=True):
@@ -45,14 +46,14 @@ def _copy_layer(to: Any, of: Any, attentions: list[Any], names: str, attention: 
 
 
 def copy_part(to: Any, of: Any) -> None:
-    """Put one of our linear layers or layer norms into theirs."""
+    """Copy one of our linear layers or layer norms into theirs."""
     _fill(to, of.weight, of.bias)
     if hasattr(of, "eps"):
         to.eps = of.eps
 
 
 def _fill(to: Any, weight: Any, bias: Any) -> None:
-    """Weight and bias, which it need not have had."""
+    """Set a weight and a bias; the part may have had no bias."""
     import torch
 
     with torch.no_grad():
@@ -60,8 +61,8 @@ def _fill(to: Any, weight: Any, bias: Any) -> None:
         to.bias = torch.nn.Parameter(bias.clone())
 
 
-def apart(names: str) -> Copy:
-    """Of attention whose queries, keys, values and output are four linear layers of these names."""
+def split_attention(names: str) -> Copy:
+    """Return a function that copies attention into four linear layers: queries, keys, values and output."""
 
     def copy(to: Any, of: Any) -> None:
         *parts, output = (to.get_submodule(name) for name in names.split())
@@ -73,19 +74,19 @@ def apart(names: str) -> Copy:
 
 
 def copy_embedding(pieces: Any, positions: Any, of: Any) -> None:
-    """Put our embeddings and positions into their tables; that of positions may have one more axis."""
+    """Copy our embeddings and positions into their tables. Their position table may have one more axis."""
     pieces.data.copy_(of.pieces.weight)
     table = of.positions
     positions.data = table if positions.dim() == 2 else table.unsqueeze(list(positions.shape).index(1))
 
 
 def longest(source: Any) -> int:
-    """The most pieces of a translation, by the batch's longest source, (B, S) with BOS and EOS."""
+    """Return the limit of pieces in a translation, for a batch of sources (B, S) with BOS and EOS."""
     return 2 * (int(source.shape[1]) - 2) + 10
 
 
-MARIAN = Names(  # and fairseq
-    apart("q_proj k_proj v_proj out_proj"),
+MARIAN = Names(  # also for fairseq
+    split_attention("q_proj k_proj v_proj out_proj"),
     "self_attn fc1 fc2 self_attn_layer_norm final_layer_norm",
     "self_attn encoder_attn fc1 fc2 self_attn_layer_norm encoder_attn_layer_norm final_layer_norm",
 )
@@ -103,11 +104,11 @@ def transformers_search(ours: Any, m: Sizes, sizes: Vocabulary) -> Search:
     model.eval()
 
     def search(source: Any, beam: int) -> list[list[int]]:
-        found = model.generate(
+        sequences = model.generate(
             source, attention_mask=(source != PAD).long(), num_beams=beam, do_sample=False, early_stopping=beam > 1,
             max_new_tokens=longest(source) + 1, length_penalty=1.0, suppress_tokens=[PAD, BOS], use_cache=True,
         )  # fmt: skip
-        return [row[1:].tolist() for row in found]
+        return [row[1:].tolist() for row in sequences]
 
     return search
 
@@ -126,17 +127,17 @@ def fairseq_search(ours: Any, m: Sizes, sizes: Vocabulary) -> Search:
     words = peers.fairseq_words(sizes["target"])
 
     def search(source: Any, beam: int) -> list[list[int]]:
-        # Its length counts BOS and EOS of the source: the limit is ours.
+        # fairseq counts BOS and EOS of the source, so this limit equals ours.
         generator = SequenceGenerator([model], words, beam_size=beam, max_len_a=2, max_len_b=6, max_len=500)
         inputs = {"src_tokens": source, "src_lengths": (source != PAD).sum(1)}
-        found = generator.generate([model], {"net_input": inputs}, bos_token=BOS)
-        return [best[0]["tokens"].tolist() for best in found]
+        hypotheses = generator.generate([model], {"net_input": inputs}, bos_token=BOS)
+        return [best[0]["tokens"].tolist() for best in hypotheses]
 
     return search
 
 
 JOEYNMT = Names(
-    apart("q_layer k_layer v_layer output_layer"),
+    split_attention("q_layer k_layer v_layer output_layer"),
     "src_src_att feed_forward.pwff_layer.0 feed_forward.pwff_layer.3 layer_norm feed_forward.layer_norm",
     "trg_trg_att src_trg_att feed_forward.pwff_layer.0 feed_forward.pwff_layer.3 x_layer_norm dec_layer_norm "
     "feed_forward.layer_norm",
@@ -144,7 +145,7 @@ JOEYNMT = Names(
 
 
 def joeynmt_search(ours: Any, m: Sizes, sizes: Vocabulary) -> Search:
-    """JoeyNMT's `search`, which computes all positions anew at each step."""
+    """JoeyNMT's `search`, which recomputes all positions at each step."""
     import torch
     from joeynmt.batch import Batch
     from joeynmt.search import search as their_search
@@ -162,15 +163,15 @@ def joeynmt_search(ours: Any, m: Sizes, sizes: Vocabulary) -> Search:
     def search(source: Any, beam: int) -> list[list[int]]:
         lengths, rows = (source != PAD).sum(1), torch.arange(len(source))
         batch = Batch(peers.exchanged(source), lengths, None, None, None, rows, source.device, 1, EOS, is_train=False)
-        found, *_ = their_search(model, batch, longest(source), beam, 1.0, min_output_length=0)
-        pieces: list[list[int]] = peers.exchanged(torch.from_numpy(found)).tolist()
+        translations, *_ = their_search(model, batch, longest(source), beam, 1.0, min_output_length=0)
+        pieces: list[list[int]] = peers.exchanged(torch.from_numpy(translations)).tolist()
         return pieces
 
     return search
 
 
 def _interleaved(heads: int, width: int) -> Any:
-    """Rows of keys and values, (2 * width,), head by head, as Sockeye wants them for translating."""
+    """Return the rows of keys and values (2 * width,), head by head, in the order of Sockeye's inference."""
     import torch
 
     return torch.arange(2 * width).view(2, heads, -1).transpose(0, 1).flatten()
@@ -199,7 +200,7 @@ SOCKEYE = Names(
 
 
 def sockeye_search(ours: Any, m: Sizes, sizes: Vocabulary) -> Search:
-    """Sockeye's `GreedySearch`, which is for single sentences, or its `BeamSearch`, also of beam 1."""
+    """Sockeye's `GreedySearch` for single sentences, else its `BeamSearch`, also with beam 1."""
     import torch
     from sockeye.beam_search import CandidateScorer, get_search_algorithm
 
@@ -214,15 +215,15 @@ def sockeye_search(ours: Any, m: Sizes, sizes: Vocabulary) -> Search:
     def search(source: Any, beam: int) -> list[list[int]]:
         greedy = beam == 1 and len(source) == 1
         lengths = (source != PAD).sum(1).int()
-        limits = 2 * (lengths - 2) + 10 + (not greedy)  # EOS counts; greedy search does not force it
-        found = searcher(beam, greedy)(source[..., None].int(), torch.stack([lengths] * 2, 1), None, limits)
-        return _sockeye_rows(found, beam)
+        limits = 2 * (lengths - 2) + 10 + (not greedy)  # EOS counts, but greedy search does not force it
+        results = searcher(beam, greedy)(source[..., None].int(), torch.stack([lengths] * 2, 1), None, limits)
+        return _sockeye_rows(results, beam)
 
     return search
 
 
 def _sockeye_filled(ours: Any, m: Sizes, sizes: Vocabulary) -> Any:
-    """Sockeye's model, for translating alone, with our weights."""
+    """Return Sockeye's model for inference with our weights."""
     model = peers.sockeye_model(m, sizes, inference_only=True)
     copy_layers(ours, model.encoder.layers, model.decoder.layers, SOCKEYE)
     for to, part, embedding in (
@@ -235,26 +236,26 @@ def _sockeye_filled(ours: Any, m: Sizes, sizes: Vocabulary) -> Any:
     return model.eval()
 
 
-def _sockeye_rows(found: Any, beam: int) -> list[list[int]]:
-    """The best of each sentence, which Sockeye's search leaves to be followed back."""
+def _sockeye_rows(results: Any, beam: int) -> list[list[int]]:
+    """Return the best pieces of each sentence by following Sockeye's beam history back."""
     import numpy as np
     from sockeye.inference import Translator
 
-    history, pieces = found.best_hyp_indices.numpy(), found.best_word_indices[:, 0].numpy()
+    history, pieces = results.best_hyp_indices.numpy(), results.best_word_indices[:, 0].numpy()
     rows = Translator._get_best_word_indices_for_kth_hypotheses(np.arange(0, len(history), beam), history)
     best: list[list[int]] = pieces[rows, np.arange(rows.shape[1])].tolist()
     return best
 
 
 OPENNMT = Names(
-    apart("linear_query linear_keys linear_values final_linear"),
+    split_attention("linear_query linear_keys linear_values final_linear"),
     "self_attn feed_forward.w_1 feed_forward.w_2 layer_norm feed_forward.layer_norm",
     "self_attn context_attn feed_forward.w_1 feed_forward.w_2 layer_norm_1 layer_norm_2 feed_forward.layer_norm",
 )
 
 
 def _finish(ours: Any, model: Any) -> None:
-    """What the pre-norm models have besides layers and embeddings."""
+    """Copy the final norms of pre-norm models, clear the output bias, and switch to evaluation."""
     copy_part(model.encoder.layer_norm, ours.encoder_norm)
     copy_part(model.decoder.layer_norm, ours.decoder_norm)
     model.generator.bias.data.zero_()
@@ -262,14 +263,19 @@ def _finish(ours: Any, model: Any) -> None:
 
 
 def _by_translators(make: Callable[[int], Any], translate: Callable[[Any, Any, Any], Any]) -> Search:
-    """Search by a translator for each beam, which finds translations of ids with their lengths."""
-    made = cache(make)
+    """Return a search with one translator per beam size.
+
+    Args:
+        make: makes the translator of a beam size.
+        translate: translates ids with their lengths by a translator.
+    """
+    translator_of = cache(make)
 
     def search(source: Any, beam: int) -> list[list[int]]:
-        translator = made(beam)
+        translator = translator_of(beam)
         translator.max_length = longest(source)
-        found = translate(translator, source, (source != PAD).sum(1))
-        return [best[0].tolist() for best in found["predictions"]]
+        results = translate(translator, source, (source != PAD).sum(1))
+        return [best[0].tolist() for best in results["predictions"]]
 
     return search
 
@@ -277,13 +283,13 @@ def _by_translators(make: Callable[[int], Any], translate: Callable[[Any, Any, A
 def opennmt_search(ours: Any, m: Sizes, sizes: Vocabulary) -> Search:
     """OpenNMT-py's `Translator`."""
     model, _ = peers.opennmt(m, sizes)
-    from onmt.translate import GNMTGlobalScorer, Translator  # what the adapter has made importable
+    from onmt.translate import GNMTGlobalScorer, Translator  # the adapter has made it importable
 
     copy_layers(ours, model.encoder.transformer, model.decoder.transformer_layers, OPENNMT)
     for part, embedding in ((model.encoder, ours.source_embedding), (model.decoder, ours.target_embedding)):
         table = part.embeddings.make_embedding.pe
         copy_embedding(part.embeddings.word_lut.weight, table.pe, embedding)
-        table.dim = embedding.scale**2  # its root scales
+        table.dim = embedding.scale**2  # the scale is its root
     _finish(ours, model)
     words, scorer = peers.onmt_words(sizes), GNMTGlobalScorer(1.0, 0.0, "avg", "none")
 
@@ -297,7 +303,7 @@ def opennmt_search(ours: Any, m: Sizes, sizes: Vocabulary) -> Search:
 
 
 EOLE = Names(
-    apart("linear_query linear_keys linear_values final_linear"),
+    split_attention("linear_query linear_keys linear_values final_linear"),
     "self_attn mlp.gate_up_proj mlp.down_proj input_layernorm post_attention_layernorm",
     "self_attn context_attn mlp.gate_up_proj mlp.down_proj input_layernorm precontext_layernorm "
     "post_attention_layernorm",
@@ -313,20 +319,20 @@ def eole_search(ours: Any, m: Sizes, sizes: Vocabulary) -> Search:
     copy_layers(ours, model.encoder.transformer_layers, model.decoder.transformer_layers, EOLE)
     for to, embedding in ((model.src_emb, ours.source_embedding), (model.tgt_emb, ours.target_embedding)):
         copy_embedding(to.embeddings.weight, to.pe.pe, embedding)
-        to.pe.dim = embedding.scale**2  # its root scales
+        to.pe.dim = embedding.scale**2  # the scale is its root
     _finish(ours, model)
     words, config = peers.eole_words(sizes), SimpleNamespace(add_estimator=False, estimator_type=None)
 
     def make(beam: int) -> Any:
         chosen = {"beam_size": beam, "top_k": int(beam == 1), "max_length_ratio": 0, "seed": 0}
-        options = PredictConfig(model_path="no/model", src="", **chosen)  # with a slash: no files are read
+        options = PredictConfig(model_path="no/model", src="", **chosen)  # the slash prevents that files are read
         scorer = GNMTGlobalScorer.from_config(options)
         return Translator(model, words, options, config, device_id=-1, global_scorer=scorer)
 
     return _by_translators(make, lambda translator, ids, n: translator.predict_batch({"src": ids, "srclen": n}, False))
 
 
-# The norm of their layers, and their search with our model's weights:
+# For each toolkit: the norm of its layers, and its search with our model's weights.
 SEARCHES: dict[str, tuple[str, Callable[[Any, Sizes, Vocabulary], Search]]] = {
     "transformers": ("post", transformers_search),
     "Sockeye": ("post", sockeye_search),

@@ -1,13 +1,12 @@
-"""Other toolkits, each by its own model class and its own loss, installed in a folder of its own.
+"""Adapters for other toolkits: their own model classes and losses. Each toolkit is installed in its own folder.
 
-    python -m benchmarks.peers [NAME...]        # what `make bench-peers` does first
+    python -m benchmarks.peers [NAME...]        # the first step of `make bench-peers`
 
-A peer lies in ``.peers/NAME``, which its process alone has on its path, before the packages of `.venv`, from which it
-takes torch. What could not be installed has left its reason in ``.peers/NAME.txt``.
+A peer is a toolkit in ``.peers/NAME``. Only its own process has this folder on its path, before the packages of
+`.venv`, which provide torch. If a peer cannot be installed, ``.peers/NAME.txt`` has the reason.
 
-Each adapter gives a model and the function of a batch that is its loss, a mean over the target pieces. Ids go in as
-they are where a toolkit can be told which is padding, else with the numbers of padding and unknown exchanged. How they
-search is in `benchmarks.peer_search`.
+Each adapter returns a model and its loss: a function from a batch to the mean over the target pieces. If a toolkit has
+a fixed padding id, the ids of padding and unknown words are exchanged. `benchmarks.peer_search` has the searches.
 """
 
 import os
@@ -30,8 +29,8 @@ ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / ".peers"
 PAD, BOS, EOS = 0, 2, 3
 
-Sizes = Mapping[str, Any]  # of a model: layers, width, ffn, heads, dropout
-Vocabulary = Mapping[str, int]  # ids of source and target
+Sizes = Mapping[str, Any]  # a model's layers, width, ffn, heads, dropout
+Vocabulary = Mapping[str, int]  # vocabulary sizes of source and target
 Loss = Callable[[Batch], Any]
 Adapter = Callable[[Sizes, Vocabulary], tuple[Any, Loss]]
 
@@ -77,7 +76,7 @@ def sockeye(m: Sizes, sizes: Vocabulary) -> tuple[Any, Loss]:
 
 
 def sockeye_model(m: Sizes, sizes: Vocabulary, inference_only: bool = False) -> Any:
-    """Its model; for translating alone it keeps what attention over the source needs."""
+    """Sockeye's model; for inference it caches keys and values of the source."""
     from sockeye import constants as C
     from sockeye.data_io import DataConfig
     from sockeye.encoder import EmbeddingConfig
@@ -100,14 +99,14 @@ def sockeye_model(m: Sizes, sizes: Vocabulary, inference_only: bool = False) -> 
 
 def opennmt(m: Sizes, sizes: Vocabulary) -> tuple[Any, Loss]:
     """OpenNMT-py's pre-norm Transformer."""
-    for name in ("spacy", "fasttext"):  # wanted by transforms that are not used here
+    for name in ("spacy", "fasttext"):  # imported by transforms that are not used here
         sys.modules.setdefault(name, ModuleType(name))
     import configargparse
     from onmt import opts
     from onmt.model_builder import build_base_model
     from onmt.utils.loss import LossCompute
 
-    parser = configargparse.ArgumentParser(conflict_handler="resolve")  # model options come twice
+    parser = configargparse.ArgumentParser(conflict_handler="resolve")  # model options are defined twice
     opts.train_opts(parser)
     opt = parser.parse_known_args(["-data", "", "-src_vocab", ""])[0]
     chosen = {
@@ -136,16 +135,16 @@ def onmt_words(sizes: Vocabulary) -> dict[str, Any]:
     """The vocabularies of OpenNMT-py and eole with our ids."""
     import pyonmttok
 
-    found: dict[str, Any] = {"decoder_start_token": "<s>"}
+    vocabularies: dict[str, Any] = {"decoder_start_token": "<s>"}
     for side, size in (("src", sizes["source"]), ("tgt", sizes["target"])):
         words = ["<blank>", "<unk>", "<s>", "</s>", *map(str, range(size - 4))]
-        found[side] = pyonmttok.build_vocab_from_tokens(words)
-        assert len(found[side]) == size
-    return found
+        vocabularies[side] = pyonmttok.build_vocab_from_tokens(words)
+        assert len(vocabularies[side]) == size
+    return vocabularies
 
 
 def _initialise(model: Any) -> None:
-    """First weights, where a toolkit leaves them to its trainer."""
+    """Initialise the weights of toolkits that leave this to their trainer."""
     from torch.nn import init
 
     for name, weight in model.named_parameters():
@@ -156,7 +155,7 @@ def _initialise(model: Any) -> None:
 
 
 def fairseq(m: Sizes, sizes: Vocabulary) -> tuple[Any, Loss]:
-    """fairseq's post-norm Transformer, in Python alone: its C++ is for scoring and for other models."""
+    """fairseq's post-norm Transformer, without its C++ code, which is for scoring and for other models."""
     from fairseq.criterions.cross_entropy import CrossEntropyCriterion
     from fairseq.models.transformer import TransformerModel
 
@@ -181,7 +180,7 @@ def fairseq(m: Sizes, sizes: Vocabulary) -> tuple[Any, Loss]:
 
 
 def fairseq_words(size: int) -> Any:
-    """Its dictionary with our ids."""
+    """fairseq's dictionary with our ids."""
     from fairseq.data import Dictionary
 
     words = Dictionary(add_special_symbols=False)
@@ -212,20 +211,20 @@ def eole(m: Sizes, sizes: Vocabulary) -> tuple[Any, Loss]:
     def loss(batch: Batch) -> Any:
         lengths = (batch.source != PAD).sum(1)
         output, attention, _ = model(batch.source, batch.target, lengths)
-        made = {"src": batch.source, "tgt": batch.target, "srclen": lengths, "cid": [], "cid_line_number": []}
-        return compute(made, output, attention)[0] / batch.pieces
+        inputs = {"src": batch.source, "tgt": batch.target, "srclen": lengths, "cid": [], "cid_line_number": []}
+        return compute(inputs, output, attention)[0] / batch.pieces
 
     return model, loss
 
 
 def eole_words(sizes: Vocabulary) -> dict[str, Any]:
-    """Its vocabularies, with the names of the special pieces."""
+    """Eole's vocabularies with our ids and the names of the special pieces."""
     special = {"pad_token": "<blank>", "unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"}
     return onmt_words(sizes) | {"specials": special}
 
 
 def joeynmt(m: Sizes, sizes: Vocabulary) -> tuple[Any, Loss]:
-    """JoeyNMT's post-norm Transformer, or its LSTM where a model has no heads."""
+    """JoeyNMT's post-norm Transformer, or its LSTM if the model has no heads."""
     from joeynmt.model import build_model
     from joeynmt.vocabulary import Vocabulary as Words
 
@@ -250,12 +249,12 @@ def joeynmt(m: Sizes, sizes: Vocabulary) -> tuple[Any, Loss]:
 
 
 def exchanged(ids: Any) -> Any:
-    """Ours to JoeyNMT's, or back: there padding is 1, and unknown 0."""
+    """Convert ids between our order and JoeyNMT's, where padding is 1 and unknown is 0."""
     return ids.where(ids > 1, 1 - ids)
 
 
 def _joeynmt_config(m: Sizes) -> dict[str, Any]:
-    """Its configuration of a model."""
+    """JoeyNMT's configuration of a model."""
     embeddings = {"embedding_dim": m["width"], "dropout": m["dropout"]}
     side = {"hidden_size": m["width"], "num_layers": m["layers"], "embeddings": embeddings, "dropout": m["dropout"]}
     if "heads" in m:
@@ -268,11 +267,11 @@ def _joeynmt_config(m: Sizes) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Peer:
-    """What to install, without what it requires; how to train it."""
+    """The packages of a toolkit, installed without their dependencies, and the adapters of its models."""
 
     packages: list[str]
     transformer: Adapter
-    recurrent: Adapter | None = None  # where its LSTM can have the sizes of ours: the others' decoder is twice as wide
+    recurrent: Adapter | None = None  # None if its LSTM decoder would be twice as wide as ours
 
 
 PEERS = {
@@ -306,22 +305,22 @@ PEERS = {
 
 
 def missing(name: str) -> str:
-    """Why a peer cannot run, in a few words; empty if it can."""
+    """Return why a peer cannot run, in a few words; empty if it can run."""
     if (note := FOLDER / f"{name}.txt").is_file():
         return f"not installed: {note.read_text(encoding='utf-8').strip()}"
     return "" if (FOLDER / name).is_dir() else "not installed: make bench-peers"
 
 
 def install(name: str, packages: list[str]) -> None:
-    """Install a peer in its folder, whole or not at all; a failure leaves a note with pip's reason."""
+    """Install a peer in its folder, whole or not at all. After a failure, a note has pip's reason."""
     note, folder = FOLDER / f"{name}.txt", FOLDER / name
     if folder.is_dir():
         return
     part = FOLDER / f"{name}.part"
     shutil.rmtree(part, ignore_errors=True)
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(part), *packages]
-    alone = os.environ | {"READTHEDOCS": "1"}  # fairseq's setup then leaves out its C++
-    done = subprocess.run(command, capture_output=True, text=True, env=alone)
+    environment = os.environ | {"READTHEDOCS": "1"}  # with this, fairseq's setup omits its C++ code
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
     if done.returncode:
         write_text(note, reason(done.stderr) + "\n")
         shutil.rmtree(part, ignore_errors=True)
@@ -332,16 +331,16 @@ def install(name: str, packages: list[str]) -> None:
 
 
 def reason(text: str) -> str:
-    """The first error that pip names, cut short."""
+    """Return the first error that pip names, cut to a few words."""
     lines = text.strip().splitlines() or ["pip gave no reason"]
-    found = next((line for line in lines if re.match(r"\s*error: ", line, re.IGNORECASE)), lines[-1])
-    return " ".join(found.split())[:120]
+    error = next((line for line in lines if re.match(r"\s*error: ", line, re.IGNORECASE)), lines[-1])
+    return " ".join(error.split())[:120]
 
 
 @click.command()
 @click.argument("names", nargs=-1)
 def main(names: tuple[str, ...]) -> None:
-    """Install other toolkits below .peers, each in a folder of its own; all if none is named."""
+    """Install the named toolkits, or all, below .peers, each in its own folder."""
     FOLDER.mkdir(exist_ok=True)
     for name in names or PEERS:
         install(name, PEERS[name].packages)

@@ -1,12 +1,14 @@
-"""What the stages cost against the size of a corpus: pairs a second and peak memory, each in a process of its own.
+"""Measure the cost of the stages against the size of a corpus: pairs per second and peak memory.
 
     python -m benchmarks.scale [--sizes 10000,100000,1000000] [--folder /tmp]
 
-The text is made up: words of syllables, 50,000 a language, drawn by Zipf's law; lengths log-normal, 15 words on
-average; 5 of 100 pairs repeat an earlier one. It is written to a folder of its own, and deleted; 10^7 need 12 GB.
-Cleaning is that of large corpora: NFC, invisible characters, lowercase, filters of length and ratio, no repetitions;
-for up to ``--tokenised`` pairs also the default, with Moses punctuation and tokenisation. Only the first ``--decoded``
-lines are translated.
+Each stage runs in its own process. The text is random. Each language has 50,000 words of syllables, drawn by Zipf's
+law. Lengths are log-normal, 15 words on average; 5 of 100 pairs repeat an earlier pair. The text is in a temporary
+folder; 10^7 pairs need 12 GB.
+
+Cleaning has the settings for large corpora: NFC, invisible characters, lowercase, filters of length and ratio, no
+repeated pairs. Up to ``--tokenised`` pairs are also cleaned with the default, which has Moses punctuation and
+tokenisation. Only the first ``--decoded`` lines are translated.
 """
 
 import json
@@ -36,15 +38,15 @@ SYLLABLES = {
 
 @dataclass(frozen=True)
 class Cost:
-    """What a process took."""
+    """The cost of a process."""
 
     wall: float  # seconds
-    processor: float  # seconds, of user and system
-    memory: float  # MB, at its peak
+    processor: float  # seconds of user and system time
+    memory: float  # peak in MB
 
 
 def measured(*command: str) -> Cost:
-    """Run a command; raises if it fails."""
+    """Run a command and return its cost; exit if it fails."""
     started = time.perf_counter()
     pid = os.posix_spawn(sys.executable, [sys.executable, *command], os.environ | {"OMP_NUM_THREADS": "1"})
     _, status, used = os.wait4(pid, 0)
@@ -54,7 +56,7 @@ def measured(*command: str) -> Cost:
 
 
 def lexicon(language: str) -> list[str]:
-    """Distinct words, short ones first, as frequent words are short."""
+    """Return distinct words, short words first, because frequent words are short."""
     random = np.random.default_rng([len(language), *language.encode()])
     words: dict[str, None] = {}
     while len(words) < WORDS:
@@ -64,7 +66,7 @@ def lexicon(language: str) -> list[str]:
 
 
 def sentences(words: list[str], lengths: np.ndarray, random: np.random.Generator) -> list[str]:
-    """Sentences of these lengths."""
+    """Return random sentences of these lengths."""
     ranks = np.cumsum(1 / np.arange(1, WORDS + 1))
     drawn = np.searchsorted(ranks, random.random(lengths.sum()) * ranks[-1]).tolist()
     chosen, ends = [words[i] for i in drawn], np.cumsum(lengths).tolist()
@@ -73,7 +75,7 @@ def sentences(words: list[str], lengths: np.ndarray, random: np.random.Generator
 
 
 def generate(folder: Path, size: int) -> None:
-    """A raw folder as the download stage writes it, of one file a language and split."""
+    """Write a raw folder like the download stage, with one file per language and split."""
     folder.mkdir(parents=True)
     for split, count, seed in (("train", size, 1), ("valid", 1000, 2)):
         random = np.random.default_rng([seed, size])
@@ -83,15 +85,15 @@ def generate(folder: Path, size: int) -> None:
                 lengths = random.lognormal(2.5, 0.6, min(BLOCK, count - start)).astype(int) + 1
                 others = np.maximum(1, (lengths * random.lognormal(0, 0.15, len(lengths))).astype(int))
                 pairs = list(zip(*map(sentences, words.values(), (lengths, others), (random, random)), strict=True))
-                again = random.random(len(pairs)) < REPEATED
-                pairs = [pairs[i // 2] if repeat else pairs[i] for i, repeat in enumerate(again)]
+                repeats = random.random(len(pairs)) < REPEATED
+                pairs = [pairs[i // 2] if repeat else pairs[i] for i, repeat in enumerate(repeats)]
                 source.writelines(f"{pair[0]}\n" for pair in pairs)
                 target.writelines(f"{pair[1]}\n" for pair in pairs)
     (folder / "corpus.json").write_text(json.dumps({"corpus": "made-up", "splits": {"train": {}, "valid": {}}}))
 
 
 def model_of(encoded: Path, folder: Path) -> Path:
-    """A model that has learned next to nothing: decoding costs the same."""
+    """Train a model for one update. Its decoding costs as much as that of a good model."""
     settings = json.dumps({"model": MODEL, "training": TRAINING})
     measured("-m", "nmt", "train", str(encoded), str(folder / "run"), "--config", settings, "--device", "cpu")
     measured("-m", "nmt", "average", str(folder / "run"), str(folder / "model"), "--encoded", str(encoded))
@@ -99,13 +101,13 @@ def model_of(encoded: Path, folder: Path) -> Path:
 
 
 def stages(folder: Path, size: int, tokenised: int, decoded: int) -> dict[str, tuple[int, Cost]]:
-    """What each stage costs: pairs (of decoding, lines) and cost."""
+    """Run the stages; return pairs (for decoding, lines) and cost of each stage."""
     raw, clean, subwords, encoded = (str(folder / name) for name in ("raw", "clean", "subwords", "encoded"))
-    pair, found = ["--languages", "en-de"], dict[str, tuple[int, Cost]]()
+    pair, costs = ["--languages", "en-de"], dict[str, tuple[int, Cost]]()
 
     def stage(name: str, count: int, *arguments: str) -> None:
-        found[name] = count, measured("-m", "nmt", *arguments)
-        print(f"{size:>12,} {name:40} {row(*found[name])}", flush=True)
+        costs[name] = count, measured("-m", "nmt", *arguments)
+        print(f"{size:>12,} {name:40} {row(*costs[name])}", flush=True)
 
     generate(folder / "raw", size)
     stage("cleaning", size, "clean", raw, clean, *pair, "--config", json.dumps(FILTERS))
@@ -115,11 +117,11 @@ def stages(folder: Path, size: int, tokenised: int, decoded: int) -> dict[str, t
     stage("subword learning", kept, "subwords", clean, subwords, *pair, "--config", json.dumps(SUBWORDS))
     stage("encoding", kept, "encode", clean, subwords, encoded, *pair)
     model, lines = str(model_of(Path(encoded), folder)), min(kept, decoded)
-    with Path(clean, "train.en").open("rb") as given, (folder / "source").open("wb") as source:
-        source.writelines(line for line, _ in zip(given, range(lines), strict=False))
+    with Path(clean, "train.en").open("rb") as text, (folder / "source").open("wb") as source:
+        source.writelines(line for line, _ in zip(text, range(lines), strict=False))
     arguments = [model, str(folder / "source"), str(folder / "out"), "--config", json.dumps(DECODING)]
     stage("decoding", lines, "decode", *arguments, "--device", "cpu", "--threads", "1")
-    return found
+    return costs
 
 
 def row(count: int, cost: Cost) -> str:
@@ -128,18 +130,18 @@ def row(count: int, cost: Cost) -> str:
 
 
 @click.command()
-@click.option("--sizes", default="10000,100000,1000000", help="Pairs of the corpora.")
-@click.option("--tokenised", default=100_000, help="Largest corpus that is cleaned with Moses, too.")
-@click.option("--decoded", default=10_000, help="Lines that are decoded, at most.")
-@click.option("--folder", default=tempfile.gettempdir(), help="Where the text lies meanwhile.")
+@click.option("--sizes", default="10000,100000,1000000", help="Numbers of pairs of the corpora.")
+@click.option("--tokenised", default=100_000, help="Pairs of the largest corpus that is also cleaned with Moses.")
+@click.option("--decoded", default=10_000, help="Greatest number of decoded lines.")
+@click.option("--folder", default=tempfile.gettempdir(), help="Parent of the temporary folder.")
 def main(sizes: str, tokenised: int, decoded: int, folder: str) -> None:
     """Print the table of benchmarks/scale.md."""
-    found: dict[str, list[str]] = {}
+    lines: dict[str, list[str]] = {}
     for size in map(int, sizes.split(",")):
         with tempfile.TemporaryDirectory(dir=folder) as scratch:
             for name, measure in stages(Path(scratch), size, tokenised, decoded).items():
-                found.setdefault(name, []).append(row(*measure))
-    for name, rows in found.items():
+                lines.setdefault(name, []).append(row(*measure))
+    for name, rows in lines.items():
         heading = "| pairs | a second of processor time | a second | processor s | peak MB |\n|---|---|---|---|---|"
         print(f"\n{name}\n\n{heading}\n" + "\n".join(rows))
 

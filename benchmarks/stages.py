@@ -1,10 +1,10 @@
-"""The stages around training: lines a second, seconds until a command answers, and where a whole `make run` goes.
+"""Measure the stages around training: lines per second, start-up times, and the parts of a whole `make run`.
 
     python -m benchmarks.stages [--threads 2] [--rounds 3]
 
-Lines are those of Multi30K English→German before cleaning, all splits, both sides counted; subwords are learnt of the
-training split alone; scored are those of the validation split. The whole run is the workflow as `make run` starts it,
-into a folder of its own; its stages are timed by Snakemake (``results/benchmarks``), the rest is what is between them.
+Lines are those of Multi30K English→German before cleaning, in all splits and both languages. Subwords are learned from
+the training split only. Scoring has the lines of the validation split. The whole run is the workflow of `make run` in a
+temporary folder. Snakemake measures the time of its stages (``results/benchmarks``).
 """
 
 import csv
@@ -35,26 +35,26 @@ SENTENCE = "A red ball lies to the left of a blue box.\n"
 
 
 def lines_of(folder: Path) -> int:
-    """Lines of a folder's text, all splits and both languages."""
+    """Count the lines of a folder's text in all splits and both languages."""
     return sum(sum(1 for _ in read_lines(file)) for language in LANGUAGES for file in folder.glob(f"*.{language}"))
 
 
 def seconds(work: Callable[[], Any]) -> float:
-    """How long something takes."""
+    """Return the seconds that a function takes."""
     started = time.perf_counter()
     work()
     return time.perf_counter() - started
 
 
 def stages(rounds: int, threads: int) -> list[list[str]]:
-    """Lines a second of cleaning, subword learning, encoding and scoring, in processes of this one."""
+    """Measure the lines per second of cleaning, subword learning, encoding and scoring."""
     speeds: dict[str, list[float]] = defaultdict(list)
     with tempfile.TemporaryDirectory() as folder:
         raw = Path(folder, "raw")
         fetch("multi30k", "-".join(LANGUAGES), raw, mirror=None, limit=None, custom=None)
         for number in range(rounds):
-            place = Path(folder, str(number))
-            cleaned, learned, encoded = (place / name for name in ("clean", "subwords", "encoded"))
+            scratch = Path(folder, str(number))
+            cleaned, learned, encoded = (scratch / name for name in ("clean", "subwords", "encoded"))
             work = {
                 "cleaning": partial(clean, raw, cleaned, Cleaning(), "en-de", threads),
                 "subword learning, 8,192 pieces": partial(
@@ -72,12 +72,12 @@ def stages(rounds: int, threads: int) -> list[list[str]]:
 
 
 def spoilt(references: Sequence[str]) -> list[str]:
-    """Something to score: every fifth word of each line left out."""
+    """Make hypotheses for scoring: omit every fifth word of each line."""
     return [" ".join(word for i, word in enumerate(line.split()) if i % 5 != 4) for line in references]
 
 
 def whole_run(results: Path, threads: int) -> list[list[str]]:
-    """Seconds of each stage of `make run`, with how many jobs, and of all of it."""
+    """Run `make run`; return the jobs and seconds of each stage, and the total."""
     command = [sys.executable, "-m", "snakemake", "--cores", str(threads), "--quiet", "--config", f"results={results}"]
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     run = partial(subprocess.run, cwd=ROOT, env=os.environ | {"PATH": path}, stdout=subprocess.DEVNULL, check=True)
@@ -86,32 +86,35 @@ def whole_run(results: Path, threads: int) -> list[list[str]]:
 
 
 def breakdown(benchmarks: Path, total: float) -> list[list[str]]:
-    """The lines of a run's table, from Snakemake's files."""
-    found: dict[str, list[float]] = defaultdict(list)
+    """Return the table lines of a run, from the files of Snakemake."""
+    seconds_of: dict[str, list[float]] = defaultdict(list)
     for file in sorted(benchmarks.rglob("*.tsv")):
         with file.open(newline="") as stream:
             rows = csv.DictReader(stream, delimiter="\t")
-            found[file.relative_to(benchmarks).parts[0]] += [float(row["s"]) for row in rows]
-    lines = [[stage, str(len(took)), f"{sum(took):.1f}", f"{sum(took) / total:.0%}"] for stage, took in found.items()]
+            seconds_of[file.relative_to(benchmarks).parts[0]] += [float(row["s"]) for row in rows]
+    lines = [
+        [stage, str(len(seconds_of_jobs)), f"{sum(seconds_of_jobs):.1f}", f"{sum(seconds_of_jobs) / total:.0%}"]
+        for stage, seconds_of_jobs in seconds_of.items()
+    ]
     return [*lines, ["all, from start to end", "–", f"{total:.1f}", "100%"]]
 
 
 def start_up(model: Path, rounds: int) -> list[list[str]]:
-    """Seconds until a command has answered, started anew each time."""
+    """Measure the seconds from the start of a command to its answer."""
     nmt = [sys.executable, "-m", "nmt"]
-    asked = {
+    questions = {
         "`nmt --help`": ([*nmt, "--help"], ""),
         "`nmt translate`, to the first sentence": ([*nmt, "translate", str(model), "--device", "cpu"], SENTENCE),
     }
     lines = []
-    for name, question in asked.items():
-        answered(*question)  # what the disk has to give is read once
+    for name, question in questions.items():
+        answered(*question)  # warm-up: fills the file cache
         lines.append([name, *middle([seconds(partial(answered, *question)) for _ in range(rounds)], 2)])
     return lines
 
 
 def answered(command: list[str], text: str) -> None:
-    """Run a command that must write something."""
+    """Run a command and check that it writes something."""
     done = subprocess.run(command, input=text, cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip(), done.stderr
 
@@ -119,8 +122,10 @@ def answered(command: list[str], text: str) -> None:
 @click.command()
 @click.option("--threads", default=2)
 @click.option("--rounds", default=3)
-@click.option("--model", type=click.Path(path_type=Path), help="Of the start-up; that of the whole run if not given.")
-@click.option("--run/--no-run", default=True, help="Whether to time a whole run, which takes some minutes.")
+@click.option(
+    "--model", type=click.Path(path_type=Path), help="Model for the start-up; by default that of the whole run."
+)
+@click.option("--run/--no-run", default=True, help="Whether to measure a whole run, which takes some minutes.")
 def main(threads: int, rounds: int, model: Path | None, run: bool) -> None:
     """Print three tables: stages, a whole run, start-up."""
     print(table(("stage", "lines/s", "least–most"), stages(rounds, threads)))

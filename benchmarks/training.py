@@ -1,17 +1,19 @@
-"""Training speed beside a plain PyTorch loop and other toolkits, from one run in which all take turns.
+"""Compare training speed with a plain PyTorch loop and with other toolkits, in one run in which all take turns.
 
     python -m benchmarks.training [--threads 2] [--rounds 3] [--recipes small,tiny,lstm,large]
 
-Every side trains a model of the same sizes on the same padded batches of Multi30K English→German, forward, backward and
-a step of Adam, each in a process of its own (the allocator's settings hold for a whole process), and rounds alternate,
-since machines are noisy. The plain loop is `torch.nn.Transformer`, or `torch.nn.LSTM` with the same attention: full
-scores, `F.cross_entropy`. Ours is `nmt.training`. Other toolkits (`benchmarks.peers`) train their own model class with
-their own loss. That sizes agree is checked: the weights in matrices, positions apart, are as many as the plain model's;
-biases and normalisation, which toolkits place differently, may differ. Of an LSTM up to 3 % may differ: from the
-encoder's states to the decoder's leads one matrix, or one for each layer and state.
+Every side trains a model of the same sizes on the same padded batches of Multi30K English→German: forward, backward
+and a step of Adam. Each side runs in its own process, because the settings of the allocator hold for a whole process.
+The sides take turns in each round, because machines are noisy.
 
-Speed is target pieces a second. Peak share: the arithmetic of the matrix products that a target piece needs, forward
-and backward, padding left out, times speed, as a share of what square matrix products reach in the same run.
+The plain loop is `torch.nn.Transformer`, or `torch.nn.LSTM` with the same attention, with `F.cross_entropy` on the
+scores of all words. Ours is `nmt.training`. Other toolkits (`benchmarks.peers`) train their own model class with their
+own loss. The number of weights in matrices, without positions, must equal that of the plain model. Biases and norms
+may differ, because toolkits place them differently. For an LSTM, up to 3 % may differ: some toolkits have one matrix
+between the states of encoder and decoder, others one per layer and state.
+
+Speed is target pieces per second. Peak share compares arithmetic with the speed of square matrix products in the same
+run. The arithmetic is the matrix products per target piece, forward and backward, without padding, times the speed.
 """
 
 import json
@@ -55,14 +57,14 @@ RECIPES: dict[str, dict[str, Any]] = {
         "batch": "2048 tokens", "updates": (1, 3),
     },
 }  # fmt: skip
-"""Of each: the model, the batch, and how many updates warm up and how many are measured."""
+"""For each recipe: the model, the batch, and the numbers of warm-up updates and of measured updates."""
 
 HEADINGS = ("recipe", "side", "parameters", "pieces/s", "least–most", "of plain", "peak share", "memory, MiB")
-Measured = dict[str, float]  # speed, memory, matrices, parameters
+Measured = dict[str, float]  # speed, memory, weights in matrices, parameters
 
 
 def prepare(folder: Path, words: bool) -> Path:
-    """Multi30K if a mirror or the network has it, encoded by 8,192 joint BPE pieces or by whole words."""
+    """Download and encode Multi30K with 8,192 joint BPE pieces or with whole words; return the encoded folder."""
     fetch("multi30k", "en-de", folder / "raw", mirror=None, limit=None, custom=None)
     clean(folder / "raw", folder / "clean", Cleaning(), "en-de", 2)
     subwords = Subwords(kind="words", size=25000, joint=False) if words else Subwords(size=8192)
@@ -72,13 +74,13 @@ def prepare(folder: Path, words: bool) -> Path:
 
 
 def batches_of(encoded: Path, recipe: str) -> list[Batch]:
-    """The batches that every side trains on, in one order."""
+    """Return the batches of every side, in the same order."""
     data = Parallel(encoded, "train")
     return [data.batch(i) for i in data.batches(RECIPES[recipe]["batch"], (1, 0))[: sum(RECIPES[recipe]["updates"])]]
 
 
 def timed(batches: list[Batch], warm: int, update: Callable[[Batch], Any]) -> float:
-    """Target pieces a second of a loop, its first updates apart."""
+    """Return the target pieces per second of a loop, without its warm-up updates."""
     for batch in batches[:warm]:
         update(batch)
     started = time.perf_counter()
@@ -88,7 +90,7 @@ def timed(batches: list[Batch], warm: int, update: Callable[[Batch], Any]) -> fl
 
 
 def ours(encoded: Path, recipe: str, threads: int, precision: str) -> Measured:
-    """Our `nmt.training.trainer`."""
+    """Measure our `nmt.training.trainer`."""
     from nmt.system import machine
     from nmt.training.experiment import Experiment
     from nmt.training.trainer import Trainer
@@ -105,7 +107,7 @@ def ours(encoded: Path, recipe: str, threads: int, precision: str) -> Measured:
 
 
 def theirs(encoded: Path, recipe: str, threads: int, side: str) -> Measured:
-    """The plain loop, or another toolkit's model and loss; Adam as torch has it."""
+    """Measure the plain loop, or another toolkit's model and loss, with torch's Adam."""
     import torch
 
     torch.set_num_threads(threads)
@@ -124,7 +126,7 @@ def theirs(encoded: Path, recipe: str, threads: int, side: str) -> Measured:
 
 
 def measured(model: Any, speed: float) -> Measured:
-    """What a side tells of itself; positions that are learned count among its parameters alone."""
+    """Return the figures of a side. Learned positions count as parameters, but not as matrices."""
     weights = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
     matrices = sum(p.numel() for name, p in weights if p.dim() > 1 and "position" not in name)
     total = sum(p.numel() for _, p in weights)
@@ -132,19 +134,19 @@ def measured(model: Any, speed: float) -> Measured:
 
 
 def adapter(side: str, recipe: str) -> Callable[..., tuple[Any, Callable[[Batch], Any]]]:
-    """What makes a side's model for a recipe."""
+    """Return the function that makes a side's model for a recipe."""
     from benchmarks.peers import PEERS
 
     if side == "plain":
         return plain
     peer = PEERS[side]
-    found = peer.recurrent if "kind" in RECIPES[recipe]["model"] else peer.transformer
-    assert found
-    return found
+    toolkit_adapter = peer.recurrent if "kind" in RECIPES[recipe]["model"] else peer.transformer
+    assert toolkit_adapter
+    return toolkit_adapter
 
 
 def plain(m: dict[str, Any], sizes: dict[str, int]) -> tuple[Any, Callable[[Batch], Any]]:
-    """The plain model and its loss."""
+    """Return the plain model and its loss."""
     import torch.nn.functional as F
 
     model = plain_recurrent(m, sizes) if m.get("kind") == "recurrent" else plain_transformer(m, sizes)
@@ -157,7 +159,7 @@ def plain(m: dict[str, Any], sizes: dict[str, int]) -> tuple[Any, Callable[[Batc
 
 
 def plain_transformer(m: dict[str, Any], sizes: dict[str, int]) -> Any:
-    """`torch.nn.Transformer`, the output projection tied to the target embedding."""
+    """`torch.nn.Transformer` whose output projection is tied to the target embedding."""
     from torch import nn
 
     class Plain(nn.Module):
@@ -179,7 +181,7 @@ def plain_transformer(m: dict[str, Any], sizes: dict[str, int]) -> Any:
 
 
 def plain_recurrent(m: dict[str, Any], sizes: dict[str, int]) -> Any:
-    """`torch.nn.LSTM` on both sides, packed on the source's, and global attention by a bilinear form."""
+    """`torch.nn.LSTM` as encoder, on packed sequences, and as decoder, with bilinear global attention."""
     import torch
     from torch import nn
     from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
@@ -213,7 +215,7 @@ def plain_recurrent(m: dict[str, Any], sizes: dict[str, int]) -> Any:
 
 
 def flops(m: dict[str, Any], vocabulary: int, batches: Sequence[Batch]) -> float:
-    """Floating-point operations of the matrix products a target piece, forward and backward, padding left out."""
+    """Count the operations of matrix products per target piece, forward and backward, without padding."""
     source = [(b.source != 0).sum(1).double() for b in batches]
     target = [(b.target != 0).sum(1).double() - 1 for b in batches]
     s, t = (float(sum(part.sum() for part in side)) for side in (source, target))
@@ -224,7 +226,7 @@ def flops(m: dict[str, Any], vocabulary: int, batches: Sequence[Batch]) -> float
     d, layers = m["width"], m["layers"]
     if m.get("kind") == "recurrent":
         inputs = [d] + [2 * d] * (layers - 1)
-        encoder = s * sum(2 * 4 * d * (each + d) for each in inputs)
+        encoder = s * sum(2 * 4 * d * (size + d) for size in inputs)
         products = encoder + t * layers * 8 * d * d + s * 2 * d * d + ts * 3 * d + t * 3 * d * d
     else:
         encoder = s * (4 * d * d + 2 * d * m["ffn"]) + 2 * d * ss
@@ -234,7 +236,7 @@ def flops(m: dict[str, Any], vocabulary: int, batches: Sequence[Batch]) -> float
 
 
 def sides_of(recipe: str) -> Iterator[tuple[str, Path | None, str]]:
-    """Each side, the folder that its process needs, and why it cannot run, if so."""
+    """Iterate over the sides: name, folder of packages, and the reason why the side cannot run, or an empty text."""
     from benchmarks.peers import FOLDER, PEERS, missing
 
     yield from ((name, None, "") for name in ("plain", "ours", "ours, bf16"))
@@ -246,60 +248,64 @@ def sides_of(recipe: str) -> Iterator[tuple[str, Path | None, str]]:
 
 
 def rows(
-    recipe: str, found: dict[str, list[Measured]], failed: dict[str, str], each: float, peak: Measured
+    recipe: str, results: dict[str, list[Measured]], failed: dict[str, str], flops_per_piece: float, peak: Measured
 ) -> list[Any]:
-    """The lines of a recipe: sides that ran, and those that did not with the reason."""
-    plainly = statistics.median(m["speed"] for m in found["plain"])
+    """Return the table lines of a recipe: the sides that ran, and the failed sides with the reason."""
+    plain_speed = statistics.median(m["speed"] for m in results["plain"])
     lines: list[Any] = []
-    for name, runs in found.items():
+    for name, runs in results.items():
         speeds = [m["speed"] for m in runs]
-        more = runs[0]["matrices"] / found["plain"][0]["matrices"] - 1
-        assert more == 0 or ("lstm" in recipe and abs(more) < 0.03), f"{name}: {runs[0]}, plain: {found['plain'][0]}"
-        share = statistics.median(speeds) * each / 1e9 / peak["bf16" if "bf16" in name else "fp32"]
+        excess = runs[0]["matrices"] / results["plain"][0]["matrices"] - 1
+        assert excess == 0 or ("lstm" in recipe and abs(excess) < 0.03), (
+            f"{name}: {runs[0]}, plain: {results['plain'][0]}"
+        )
+        share = statistics.median(speeds) * flops_per_piece / 1e9 / peak["bf16" if "bf16" in name else "fp32"]
         memory = statistics.median(m["memory"] for m in runs)
         lines.append((
-            recipe, name, f"{runs[0]['parameters']:,}", *middle(speeds), f"{statistics.median(speeds) / plainly:.2f}",
-            f"{share:.0%}", f"{memory:,.0f}",
+            recipe, name, f"{runs[0]['parameters']:,}", *middle(speeds),
+            f"{statistics.median(speeds) / plain_speed:.2f}", f"{share:.0%}", f"{memory:,.0f}",
         ))  # fmt: skip
-    lines += [(recipe, name, why, *["–"] * 5) for name, why in failed.items()]
+    lines += [(recipe, name, reason, *["–"] * 5) for name, reason in failed.items()]
     return lines
 
 
 def compare(recipe: str, rounds: int, threads: int) -> tuple[list[Any], str]:
-    """Measure a recipe; gives its lines of the table and a sentence on its arithmetic."""
+    """Measure a recipe; return its table lines and a sentence about its arithmetic."""
     with tempfile.TemporaryDirectory() as folder:
         data = prepare(Path(folder), words="kind" in RECIPES[recipe]["model"])
-        found: dict[str, list[Measured]] = {}
+        results: dict[str, list[Measured]] = {}
         failed: dict[str, str] = {}
         peaks = []
         for number in range(rounds):
             peaks.append(process("training", "--side", "peak", "--threads", threads))
-            for name, path, why in sides_of(recipe):
+            for name, path, reason in sides_of(recipe):
                 try:
-                    if why or name in failed:
-                        raise Failed(why or failed[name])
+                    if reason or name in failed:
+                        raise Failed(reason or failed[name])
                     options = ("--side", name, "--recipes", recipe, "--encoded", data, "--threads", threads)
-                    found.setdefault(name, []).append(process("training", *options, path=path))
+                    results.setdefault(name, []).append(process("training", *options, path=path))
                 except Failed as error:
                     if name.startswith(("plain", "ours")):
                         raise
                     failed[name] = str(error)
-                    found.pop(name, None)
-                say(f"{recipe}, round {number + 1}: {name} {found.get(name, [failed.get(name)])[-1]}")
-        each = flops(
+                    results.pop(name, None)
+                say(f"{recipe}, round {number + 1}: {name} {results.get(name, [failed.get(name)])[-1]}")
+        flops_per_piece = flops(
             RECIPES[recipe]["model"], read_json(data / "meta.json")["vocabulary"]["target"], batches_of(data, recipe)
         )
     peak = {kind: statistics.median(p[kind] for p in peaks) for kind in ("fp32", "bf16")}
-    reached = f"{peak['fp32']:.0f} GFLOP/s in fp32, {peak['bf16']:.0f} in bf16"
-    return rows(recipe, found, failed, each, peak), f"{recipe}: {each / 1e6:.1f} MFLOP a target piece; peak {reached}."
+    speeds = f"{peak['fp32']:.0f} GFLOP/s in fp32, {peak['bf16']:.0f} in bf16"
+    arithmetic = f"{recipe}: {flops_per_piece / 1e6:.1f} MFLOP per target piece; peak {speeds}."
+    return rows(recipe, results, failed, flops_per_piece, peak), arithmetic
 
 
 def say(text: str) -> None:
+    """Print progress to standard error."""
     print(text, file=sys.stderr, flush=True)
 
 
 def run_side(side: str, encoded: Path, recipe: str, threads: int) -> Measured:
-    """One side, in this process."""
+    """Measure one side in this process."""
     if side == "peak":
         return matrix_peak(threads)
     if side.startswith("ours"):
@@ -314,15 +320,15 @@ def run_side(side: str, encoded: Path, recipe: str, threads: int) -> Measured:
 @click.option("--side", hidden=True, help="Run one side in this process.")
 @click.option("--encoded", hidden=True, type=click.Path(path_type=Path))
 def main(threads: int, rounds: int, recipes: str, side: str | None, encoded: Path) -> None:
-    """Print one table: target pieces a second of each side, as a ratio to the plain loop, its peak share and memory."""
+    """Print one table: target pieces per second of each side, their ratio to the plain loop, peak share and memory."""
     if side:
         return print(json.dumps(run_side(side, encoded, recipes, threads)))
-    lines, told = [], []
+    lines, sentences = [], []
     for recipe in recipes.split(","):
-        more, sentence = compare(recipe, rounds, threads)
-        lines += more
-        told.append(sentence)
-    print(table(HEADINGS, lines), *told, f"{rounds} rounds. {environment(threads)}", sep="\n\n")
+        lines_of_recipe, sentence = compare(recipe, rounds, threads)
+        lines += lines_of_recipe
+        sentences.append(sentence)
+    print(table(HEADINGS, lines), *sentences, f"{rounds} rounds. {environment(threads)}", sep="\n\n")
 
 
 if __name__ == "__main__":

@@ -109,11 +109,11 @@ class _Gather:
             raise DataError(f"{path}: expected scores by {', '.join(missing)}, which the table asks for; score again")
         return scores
 
-    def nll(self, row: Row, made: Sequence[Json]) -> Json:
+    def nll(self, row: Row, models: Sequence[Json]) -> Json:
         """``nll_train`` and ``nll_valid`` at a row's checkpoint. A value that some training lacks is omitted."""
         assert row.system is not None
-        losses = {"nll_valid": [model.get("valid_loss") for model in made], "nll_train": list[float | None]()}
-        for model in made:
+        losses = {"nll_valid": [model.get("valid_loss") for model in models], "nll_train": list[float | None]()}
+        for model in models:
             single = len(model["checkpoints"]) == 1  # an average of several checkpoints has no training loss
             log = read_log(self.layout.run(self.name, row.system, model["seed"])) if single else []
             losses["nll_train"].append(train_nll(log, model["update"], model["epoch"]) if single else None)

@@ -90,9 +90,9 @@ class Translator:
         recipe = read_json(folder / "cleaning.json")
         self.languages: list[str] = recipe["languages"].split("-")
         self.cleaning = Cleaning(**recipe["cleaning"])
-        provenance = folder / "provenance.json"
-        made = read_json(provenance) if provenance.is_file() else {}
-        hashes = made.get("subwords", {}).get("vocab_sha256", {})
+        provenance_file = folder / "provenance.json"
+        provenance = read_json(provenance_file) if provenance_file.is_file() else {}
+        hashes = provenance.get("subwords", {}).get("vocab_sha256", {})
         self.source, self.target = load_vocabularies(folder, hashes)
         settings: ModelConfig = TypeAdapter(ModelConfig).validate_python(config["model"])
         sizes, weights = [config["vocabulary"][side] for side in SIDES], verified_weights(folder)
