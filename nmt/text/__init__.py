@@ -1,1 +1,1 @@
-"""Text before it becomes numbers: cleaning, tokenisation and counts."""
+"""Text processing: cleaning, tokenisation, transliteration, subword vocabularies and counts."""

@@ -1,16 +1,16 @@
-"""Text as bytes for byte-level BPE (Wang, Cho and Gu 2019): each byte of UTF-8 is one symbol that can be printed.
+"""Text as bytes for byte-level BPE (Wang, Cho and Gu 2019): each byte of the UTF-8 text is one printable symbol.
 
-Sentencepiece learns from symbols as from any letters, so its pieces may begin and end within a character.
+Sentencepiece treats the symbols as ordinary letters, so a piece may begin or end inside a character.
 """
 
 from collections.abc import Iterable
 
 
 def _symbol(byte: int) -> str:
-    """ASCII that can be seen, and the space, stay; other bytes become Latin letters beyond Latin-1.
+    """Map a byte to its symbol: visible ASCII and the space stay, other bytes become Latin letters beyond Latin-1.
 
-    So punctuation and digits are still told from letters, at which sentencepiece cuts words, and every byte of a
-    longer character counts as a letter, which it may join with any other.
+    Sentencepiece splits words between letters and punctuation or digits, so these must stay distinguishable.
+    All bytes of a non-ASCII character count as letters, so sentencepiece may merge them with any other letter.
     """
     if 0x20 <= byte < 0x7F:
         return chr(byte)
@@ -18,51 +18,52 @@ def _symbol(byte: int) -> str:
 
 
 SYMBOLS = "".join(map(_symbol, range(256)))
-"""The symbol of each byte."""
+"""Symbol of each byte: byte b has the symbol ``SYMBOLS[b]``."""
 
 _TO_SYMBOL = dict(enumerate(SYMBOLS))
 _TO_BYTE = {ord(symbol): byte for byte, symbol in _TO_SYMBOL.items()}
 
 
 def to_symbols(text: str) -> str:
-    """The bytes of a text as symbols."""
+    """Convert a text to the symbols of its UTF-8 bytes."""
     return text.encode("utf-8", "surrogatepass").decode("latin-1").translate(_TO_SYMBOL)
 
 
 def to_bytes(symbols: str) -> bytes:
-    """The bytes that symbols stand for."""
+    """Convert symbols to the bytes that they stand for."""
     return symbols.translate(_TO_BYTE).encode("latin-1")
 
 
 def are_symbols(pieces: Iterable[str]) -> bool:
-    """Whether pieces are made of the symbols of all 256 bytes, and of nothing else."""
+    """Return whether pieces contain the symbols of all 256 bytes and no other character."""
     return {character for piece in pieces for character in piece} == set(SYMBOLS)
 
 
 def recover(data: bytes) -> str:
-    """The text with the most characters that bytes hold, valid UTF-8 or not, in linear time (section 3.1).
+    """Decode bytes to the text with the most characters, in linear time; the bytes need not be valid UTF-8.
 
-    The paper's dynamic programme: f(k) = max over t = 1..4 of f(k - t) + g(k - t + 1, k), where g is 1 for the bytes of
-    one valid character and 0 for others. Bytes in no character are left out. Valid bytes give their text.
+    Valid UTF-8 is decoded as usual. Otherwise the dynamic programme of section 3.1 finds the text:
+    f(k) = max over t = 1..4 of f(k - t) + g(k - t + 1, k), where g is 1 if these bytes are one valid character and
+    0 otherwise. Bytes outside of all characters are dropped.
     """
     try:
         return data.decode()
     except UnicodeDecodeError:
         pass
-    most, last = [0], [""]  # for the first k bytes: f(k), and the character that ends there, if it counts
+    most, last = [0], [""]  # for the first k bytes: f(k), and the chosen character that ends there, or ""
     for end in range(1, len(data) + 1):
         count, character = most[-1], ""
         for start in range(max(0, end - 4), end):
-            found = _character(data[start:end])
-            if found and most[start] + 1 > count:
-                count, character = most[start] + 1, found
+            candidate = _character(data[start:end])
+            if candidate and most[start] + 1 > count:
+                count, character = most[start] + 1, candidate
         most.append(count)
         last.append(character)
-    return "".join(_back(last))[::-1]
+    return "".join(_backtrack(last))[::-1]
 
 
-def _back(last: list[str]) -> Iterable[str]:
-    """The characters chosen, from the last to the first."""
+def _backtrack(last: list[str]) -> Iterable[str]:
+    """Yield the chosen characters, last to first."""
     end = len(last) - 1
     while end:
         yield last[end]
@@ -70,7 +71,7 @@ def _back(last: list[str]) -> Iterable[str]:
 
 
 def _character(data: bytes) -> str:
-    """The one character that bytes are; nothing where they are none, or several."""
+    """Decode the bytes of one character; return "" if they are not exactly one valid character."""
     try:
         text = data.decode()
     except UnicodeDecodeError:
@@ -79,5 +80,5 @@ def _character(data: bytes) -> str:
 
 
 def readable(symbols: str) -> str:
-    r"""Symbols as a label: valid characters as such, other bytes as ``\xe0``."""
+    r"""Convert symbols to a label: valid characters are decoded, other bytes are written as ``\xe0``."""
     return to_bytes(symbols).decode("utf-8", "backslashreplace")

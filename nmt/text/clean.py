@@ -1,6 +1,6 @@
-"""Cleaning: raw text becomes the text that models see; lines by a recipe, then training pairs by shape.
+"""Cleaning: a recipe turns raw lines into model input, then filters drop unsuitable training pairs.
 
-`Cleaner` is all that happens to a line; corpora and sentences to be translated go through the same one.
+`Cleaner` does all the processing of a line. Corpora and sentences to be translated use the same class.
 """
 
 import multiprocessing
@@ -32,20 +32,20 @@ from nmt.text.transliterate import scheme, to_devanagari, to_latin
 
 SPACELESS = {"zh", "ja", "th", "lo", "km", "my", "bo"}  # languages written without spaces between words
 CHUNK = 1_000_000
-"""Pairs that are cleaned before they are put on disk; shards share out such chunks."""
+"""Pairs per chunk: chunks are written to disk one by one, and shards divide them among machines."""
 BATCH = 1000
-"""Pairs that a worker cleans at a time."""
+"""Pairs per task of a worker process."""
 
-RULES = {"empty": "a side is empty", "long": "max_words", "ratio": "max_ratio", "duplicate": "deduplicate"}
-"""Why training pairs are dropped, in the order tried, and the recipe's key behind it."""
+RULES = {"empty": "an empty side", "long": "max_words", "ratio": "max_ratio", "duplicate": "deduplicate"}
+"""Reasons to drop a training pair, in the order in which they are checked, and the recipe key of each."""
 
 Pair = tuple[str, str]
-Cleaned = tuple[dict[str, bytes], Counter[str]]  # what a batch adds to the files of its chunk
+Cleaned = tuple[dict[str, bytes], Counter[str]]  # a batch's bytes for each file of its chunk, and its counts
 Map = Callable[[Callable[[list[Pair]], Cleaned], Iterable[list[Pair]]], Iterable[Cleaned]]
 
 
 class _Characters(dict[int, str | int | None]):
-    """A translation table for `str.translate` that is filled as characters are met."""
+    """Translation table for `str.translate` that computes each character's entry on first use."""
 
     def __init__(self, rule: Callable[[str], str | int | None]) -> None:
         self.rule = rule
@@ -56,10 +56,10 @@ class _Characters(dict[int, str | int | None]):
 
 
 def _visible(character: str) -> str | int | None:
-    """White space becomes a space; control, format and private characters go.
+    """Replace white space by a space; remove control, format and private-use characters.
 
-    The no-break space stays for now: punctuation normalisation reads it (``10 000``). Joiners stay for good:
-    Indic and Arabic scripts spell with them.
+    The no-break space stays, because punctuation normalisation needs it (``10 000``).
+    Zero-width joiners and non-joiners stay, because they are part of the spelling in Indic and Arabic scripts.
     """
     if character.isspace():
         return character if character == "\u00a0" else " "
@@ -68,7 +68,7 @@ def _visible(character: str) -> str | int | None:
 
 
 def _latin(character: str) -> str | int | None:
-    """Keep Latin letters (and accents that stand alone), ASCII, punctuation and spaces."""
+    """Keep Latin letters, combining accents, ASCII, punctuation and spaces; remove other characters."""
     category = unicodedata.category(character)
     letter = category[0] == "L" and unicodedata.name(character, "").startswith("LATIN ")
     keep = character.isascii() or letter or category[0] in "PZ" or "\u0300" <= character <= "\u036f"
@@ -79,26 +79,26 @@ _VISIBLE, _LATIN = _Characters(_visible), _Characters(_latin)
 
 
 class Cleaner:
-    """One language's lines by one recipe: ``Cleaner(recipe, "de")("Ein  Hund.")`` → ``"ein hund ."``."""
+    """Cleaner of lines in one language by one recipe: ``Cleaner(recipe, "de")("Ein  Hund.")`` → ``"ein hund ."``."""
 
     def __init__(self, recipe: Cleaning, language: str) -> None:
-        """Take a recipe and the language's ISO code, on which punctuation and tokenisation depend."""
+        """Take a recipe and the language's ISO code, which selects rules for punctuation and tokenisation."""
         self.recipe = recipe
         self.language = language
         self._steps = [step for step in (ranges, symbols, hyphens) if getattr(recipe, step.__name__)]
         self._scheme = scheme(recipe, language)
 
     def __call__(self, text: str) -> str:
-        """A line as models see it."""
+        """Return a line as models see it."""
         return self.counted(text)[0]
 
     def prepare(self, lines: Iterable[str]) -> None:
-        """Have ready what costs less for many lines at once: their transliterated words."""
+        """Transliterate the words of many lines at once and cache them, which is faster than line by line."""
         if self._scheme:
             to_latin(unicodedata.normalize("NFC", "\n".join(lines)), self._scheme)
 
     def counted(self, text: str) -> tuple[str, int]:
-        """A line as models see it, and how many characters were removed as control or not allowed ones."""
+        """Return a line as models see it, and the number of removed control or disallowed characters."""
         if self.recipe.unicode != "none":
             text = unicodedata.normalize(self.recipe.unicode, text)
         visible = text if text.isprintable() else text.translate(_VISIBLE)
@@ -120,85 +120,87 @@ class Cleaner:
 
 
 def clean_line(text: str, language: str, recipe: Cleaning) -> str:
-    """A line of a language as models see it."""
+    """Clean one line of a language."""
     return Cleaner(recipe, language)(text)
 
 
 def restore(text: str, language: str, recipe: Cleaning) -> str:
-    """A cleaned line as people write it, as far as it tells: in its own script, detokenised."""
-    if found := scheme(recipe, language):
-        text = to_devanagari(text, found)
+    """Undo cleaning as far as possible: return a cleaned line in its original script and detokenised."""
+    if latin_scheme := scheme(recipe, language):
+        text = to_devanagari(text, latin_scheme)
     return detokenize(text, language) if recipe.tokenize == "moses" else text
 
 
 def clean(raw: Path, out: Path, recipe: Cleaning, languages: str, jobs: int = 1, shard: Shard | None = None) -> None:
-    """Clean a raw folder into another, whole or not at all, with ``report.json`` of what was dropped and why.
+    """Clean a raw corpus folder; writes the folder ``out`` atomically, with ``report.json``.
 
-    Only training pairs are dropped, and the numbers of their raw lines, from 1, written to ``train.dropped.txt``; lines
-    of the other splits stay aligned with their raw text. Memory does not grow with the corpus: chunks of it are kept on
-    disk, where repeated pairs are found too.
+    The report counts the dropped training pairs by reason. ``train.dropped.txt`` lists the numbers of their raw lines,
+    from 1. The other splits keep all lines, so they stay aligned with the raw text. Memory use does not grow with
+    the corpus: cleaned chunks are stored on disk, and repeated pairs are found on disk.
 
     Args:
         raw: folder with ``corpus.json`` and ``{split}.{language}`` files.
-        out: the folder to write.
-        recipe: what to do.
+        out: folder to write.
+        recipe: cleaning steps and limits.
         languages: source and target, e.g. ``en-de``.
-        jobs: worker processes; the output does not depend on them.
-        shard: clean this share of the chunks, and stop; None cleans those that are missing, and joins all.
+        jobs: number of worker processes; the output does not depend on it.
+        shard: clean only this share of the chunks, without joining; None cleans all missing chunks and joins them.
 
     Raises:
-        DataError: misaligned or non-UTF-8 files, no training pair left, or a split without a word.
+        DataError: files are misaligned or not UTF-8, no training pair is left, or a split has no words.
     """
     if spaceless := SPACELESS & set(languages.split("-")):
         print(
-            f"nmt: warning: {' and '.join(sorted(spaceless))} is written without spaces, between which words are "
-            "counted (max_words, max_ratio) and BLEU measured: segment the text into words first",
+            f"nmt: warning: {' and '.join(sorted(spaceless))} is written without spaces, but max_words, max_ratio and "
+            "BLEU need spaces between words: segment the text into words first",
             file=sys.stderr,
         )
     corpus = read_json(raw / "corpus.json")
-    made = {"corpus": corpus["corpus"], "languages": languages, "cleaning": recipe.model_dump(mode="json")}
-    made |= {"images": corpus["images"]} if "images" in corpus else {}
+    settings = {"corpus": corpus["corpus"], "languages": languages, "cleaning": recipe.model_dump(mode="json")}
+    settings |= {"images": corpus["images"]} if "images" in corpus else {}
     texts = {split: [raw / f"{split}.{language}" for language in languages.split("-")] for split in corpus["splits"]}
-    chunks = Chunks(out, mark([made, CHUNK], chain.from_iterable(texts.values())), CHUNK)
+    chunks = Chunks(out, mark([settings, CHUNK], chain.from_iterable(texts.values())), CHUNK)
     with _workers(jobs) as run:
         if shard:
             for split, files in texts.items():
                 _clean_chunks(chunks, split, files, recipe, run, shard)
             return
         try:
-            _clean_and_join(chunks, texts, out, recipe, made, run)
+            _clean_and_join(chunks, texts, out, recipe, settings, run)
         except DataError:
-            chunks.forget()  # as it cannot go on
+            chunks.forget()  # the data is faulty, so they are useless
             raise
     chunks.forget()
 
 
 def _clean_and_join(
-    chunks: Chunks, texts: dict[str, list[Path]], out: Path, recipe: Cleaning, made: dict[str, Any], run: Map
+    chunks: Chunks, texts: dict[str, list[Path]], out: Path, recipe: Cleaning, settings: dict[str, Any], run: Map
 ) -> None:
-    """Clean the chunks that are missing, and write everything."""
+    """Clean all missing chunks, join them to the files of each split and write the report."""
     report: dict[str, Any] = {}
     with atomic_directory(out, "report.json") as part:
         for split, files in texts.items():
             places = _clean_chunks(chunks, split, files, recipe, run)
             outs, training = [part / file.name for file in files], split == "train"
             counts = join(places, outs, part / DROPPED if training else None, training and recipe.deduplicate)
-            report[split] = _report(counts, made["languages"])
+            report[split] = _report(counts, settings["languages"])
             if training:
-                _refuse_empty(report[split], files[0].parent, recipe)
+                _check_not_empty(report[split], files[0].parent, recipe)
             for file, words in zip(files, (counts["source_words"], counts["target_words"]), strict=True):
                 if not words:
-                    raise DataError(f"{file}: expected sentences, got {counts['read']} lines without a word; give some")
-        write_json(part / "report.json", made | {"splits": report})
+                    raise DataError(
+                        f"{file}: expected sentences, got {counts['read']} lines without a word; add text to the file"
+                    )
+        write_json(part / "report.json", settings | {"splits": report})
 
 
 def _clean_chunks(
     chunks: Chunks, split: str, files: list[Path], recipe: Cleaning, run: Map, shard: Shard = WHOLE
 ) -> list[Path]:
-    """Clean a shard's chunks of a split that are not there yet; returns the places of all chunks."""
-    lines, others = (count_lines(file) for file in files)
-    if lines != others:
-        raise misaligned(dict(zip(files, (lines, others), strict=True)))
+    """Clean the missing chunks of a shard of one split; return the paths of all chunks."""
+    lines, target_lines = (count_lines(file) for file in files)
+    if lines != target_lines:
+        raise misaligned(dict(zip(files, (lines, target_lines), strict=True)))
     numbers = chunks.numbers(lines, shard)
     pairs = zip(*(read_lines(file, numbers.start * CHUNK) for file in files), strict=True)
     languages = [file.suffix.removeprefix(".") for file in files]
@@ -210,48 +212,49 @@ def _clean_chunks(
 
 
 def _write_chunk(folder: Path, batches: Iterable[Cleaned]) -> None:
-    """Write cleaned batches as a chunk, in the files that `nmt.text.join` reads."""
+    """Write cleaned batches as one chunk, in the files that `nmt.text.join` reads."""
     counts: Counter[str] = Counter()
     with ExitStack() as stack:
         files = {name: stack.enter_context((folder / name).open("wb")) for name in (*SIDES, KEPT, DIGESTS)}
-        for written, found in batches:
-            counts.update(found)
-            for name, data in written.items():
+        for contents, batch_counts in batches:
+            counts.update(batch_counts)
+            for name, data in contents.items():
                 files[name].write(data)
     write_json(folder / COUNTS, counts)
 
 
 def _clean_batch(cleaners: Sequence[Cleaner], training: bool, batch: list[Pair]) -> Cleaned:
-    """What one worker does: what a batch adds to the files of its chunk, and counts by reason."""
+    """Clean one batch in a worker; return its bytes for each file of its chunk, and its counts."""
     for side, cleaner in enumerate(cleaners):
         cleaner.prepare(pair[side] for pair in batch)
-    recipe, (one, other) = cleaners[0].recipe, cleaners
+    recipe, (source_cleaner, target_cleaner) = cleaners[0].recipe, cleaners
     counts, kept, flags = Counter(read=len(batch)), list[Pair](), bytearray()
     for pair in batch:
-        (source, removed), (target, also_removed) = one.counted(pair[0]), other.counted(pair[1])
-        counts["characters_removed"] += removed + also_removed
+        source, source_removed = source_cleaner.counted(pair[0])
+        target, target_removed = target_cleaner.counted(pair[1])
+        counts["characters_removed"] += source_removed + target_removed
         if fault := _fault(source, target, recipe) if training else None:
             counts[fault] += 1
         else:
             kept.append((source, target))
         flags.append(fault is None)
-    written = {side: "".join(f"{pair[n]}\n" for pair in kept).encode() for n, side in enumerate(SIDES)}
+    contents = {side: "".join(f"{pair[n]}\n" for pair in kept).encode() for n, side in enumerate(SIDES)}
     counts.update(kept=len(kept), source_words=sum(_words(pair[0]) for pair in kept))
     counts.update(target_words=sum(_words(pair[1]) for pair in kept))
     if training and recipe.deduplicate:
-        written[DIGESTS] = b"".join(blake2b("\n".join(pair).encode(), digest_size=WIDTH).digest() for pair in kept)
-    return written | {KEPT: bytes(flags)}, counts
+        contents[DIGESTS] = b"".join(blake2b("\n".join(pair).encode(), digest_size=WIDTH).digest() for pair in kept)
+    return contents | {KEPT: bytes(flags)}, counts
 
 
 def _lower(text: str, language: str) -> str:
-    """In small letters; of a capital I with a dot Python would make two characters, which are no word's letter."""
+    """Lowercase a text: "İ" becomes "i" without Python's combining dot; Turkish and Azerbaijani "I" becomes "ı"."""
     if language in ("tr", "az"):
         text = text.replace("I", "ı")
     return text.replace("İ", "i").lower()
 
 
 def _fault(source: str, target: str, recipe: Cleaning) -> str | None:
-    """The first rule that a training pair breaks."""
+    """Return the key in `RULES` of the first rule that a training pair breaks, or None."""
     shorter, longer = sorted((_words(source), _words(target)))
     if shorter == 0:
         return "empty"
@@ -261,7 +264,7 @@ def _fault(source: str, target: str, recipe: Cleaning) -> str | None:
 
 
 def _words(cleaned: str) -> int:
-    """How many words a line has, with one space between two of them."""
+    """Count the words of a cleaned line, whose words are separated by single spaces."""
     return cleaned.count(" ") + 1 if cleaned else 0
 
 
@@ -276,10 +279,10 @@ def _report(counts: Counter[str], languages: str) -> dict[str, Any]:
     }
 
 
-def _refuse_empty(train: dict[str, Any], raw: Path, recipe: Cleaning) -> None:
+def _check_not_empty(train: dict[str, Any], raw: Path, recipe: Cleaning) -> None:
     if train["kept"]:
         return
-    values = recipe.model_dump() | {"a side is empty": "after cleaning"}
+    values = recipe.model_dump() | {"an empty side": "after cleaning"}
     rules = [
         f"{train['dropped'][rule]} by {key} ({values[key]})" for rule, key in RULES.items() if train["dropped"][rule]
     ]
@@ -297,7 +300,7 @@ def _batches(pairs: Iterator[Pair]) -> Iterator[list[Pair]]:
 
 @contextmanager
 def _workers(jobs: int) -> Iterator[Map]:
-    """Give a map over ``jobs`` processes that keeps the order."""
+    """Provide a map function over ``jobs`` processes that keeps the order of the results."""
     if jobs <= 1:
         yield map
         return
@@ -305,24 +308,26 @@ def _workers(jobs: int) -> Iterator[Map]:
         with ProcessPoolExecutor(jobs, initializer=_end_with_parent) as pool:
             yield partial(_map_ahead, pool, 2 * jobs)
     except BrokenProcessPool:
-        raise DataError("a cleaning process was killed, likely for lack of memory; run again with fewer jobs") from None
+        raise DataError(
+            "a cleaning process was killed, probably because memory ran out; run again with fewer jobs"
+        ) from None
 
 
 def _map_ahead(
-    pool: ProcessPoolExecutor, ahead: int, work: Callable[[list[Pair]], Cleaned], batches: Iterable[list[Pair]]
+    pool: ProcessPoolExecutor, prefetch: int, work: Callable[[list[Pair]], Cleaned], batches: Iterable[list[Pair]]
 ) -> Iterator[Cleaned]:
-    """Results in order, ``ahead`` batches in flight (the pool's own map would read the whole corpus first)."""
+    """Yield results in order, with ``prefetch`` batches in flight; the pool's own map would read the whole corpus."""
     waiting: deque[Future[Cleaned]] = deque()
     for batch in batches:
         waiting.append(pool.submit(work, batch))
-        if len(waiting) > ahead:
+        if len(waiting) > prefetch:
             yield waiting.popleft().result()
     while waiting:
         yield waiting.popleft().result()
 
 
 def _end_with_parent() -> None:
-    """Make a worker end when its parent is killed; it would wait for work forever."""
+    """Make a worker exit when its parent is killed; otherwise it would wait for work forever."""
     parent = multiprocessing.parent_process()
     assert parent is not None
 

@@ -1,4 +1,4 @@
-"""The cleaned chunks of a split joined to its files, without repeated pairs where the recipe says so."""
+"""Join the cleaned chunks of a split to its files, optionally without repeated pairs."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -15,19 +15,19 @@ from nmt.text.repeats import mark_repeats
 
 SIDES = ("source", "target")
 KEPT, DIGESTS, COUNTS = "kept", "digests", "counts.json"
-"""A chunk's other files: a byte for each pair read, 1 or, where it is dropped, 0; digests of the pairs kept; counts."""
+"""Other files of a chunk: one byte per pair read (1 kept, 0 dropped), digests of the kept pairs, and counts."""
 BLOCK = 2**13
-"""Lines in memory at a time."""
+"""Lines held in memory at a time."""
 
 
 def join(chunks: Sequence[Path], outs: Sequence[Path], dropped: Path | None, unique: bool) -> Counter[str]:
-    """Join the chunks of a split; returns their counts.
+    """Join the chunks of a split to its files; return the sum of their counts.
 
     Args:
-        chunks: their folders, in order.
-        outs: the files of both sides to write.
-        dropped: file to write the numbers of the pairs to that are left out, from 1; None where none can be.
-        unique: leave out pairs that equal one before.
+        chunks: folders of the chunks, in order.
+        outs: files to write, source side first.
+        dropped: file for the numbers of the dropped pairs, from 1; None if no pair can be dropped.
+        unique: drop every pair that equals an earlier one.
     """
     counts: Counter[str] = Counter()
     for chunk in chunks:
@@ -42,21 +42,22 @@ def join(chunks: Sequence[Path], outs: Sequence[Path], dropped: Path | None, uni
             counts[f"{side}_words"] -= _write([chunk / side for chunk in chunks], out, repeats)
         if dropped:
             with dropped.open("w", encoding="ascii") as stream:
-                stream.writelines(f"{number}\n" for number in _left_out([chunk / KEPT for chunk in chunks], repeats))
+                numbers = _dropped_numbers([chunk / KEPT for chunk in chunks], repeats)
+                stream.writelines(f"{number}\n" for number in numbers)
     return counts
 
 
 def _write(parts: Sequence[Path], out: Path, repeats: Path | None) -> int:
-    """Write one side; returns the words left out."""
+    """Write one side; return the number of words in the repeated lines, which are left out."""
     words = 0
     with ExitStack() as stack:
         stream = stack.enter_context(out.open("wb"))
         if repeats is None:
             stream.writelines(blocks(parts))
             return 0
-        again = stack.enter_context(repeats.open("rb"))
+        flags = stack.enter_context(repeats.open("rb"))
         for lines in _lines(parts):
-            for line, repeated in zip(lines, again.read(len(lines)), strict=True):
+            for line, repeated in zip(lines, flags.read(len(lines)), strict=True):
                 if repeated:
                     words += line.count(b" ") + 1
                 else:
@@ -64,15 +65,15 @@ def _write(parts: Sequence[Path], out: Path, repeats: Path | None) -> int:
     return words
 
 
-def _left_out(parts: Sequence[Path], repeats: Path | None) -> Iterator[int]:
-    """The numbers of the pairs left out, ascending."""
+def _dropped_numbers(parts: Sequence[Path], repeats: Path | None) -> Iterator[int]:
+    """Yield the numbers of the dropped pairs, from 1, ascending."""
     before = 0
     with ExitStack() as stack:
-        again = stack.enter_context(repeats.open("rb")) if repeats else None
+        flags = stack.enter_context(repeats.open("rb")) if repeats else None
         for block in blocks(parts, BLOCK):
             kept = np.frombuffer(block, np.bool_).copy()
-            if again:
-                kept[kept] = ~np.frombuffer(again.read(int(kept.sum())), np.bool_)
+            if flags:
+                kept[kept] = ~np.frombuffer(flags.read(int(kept.sum())), np.bool_)
             yield from (np.flatnonzero(~kept) + before + 1).tolist()
             before += len(block)
 

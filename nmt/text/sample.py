@@ -1,4 +1,4 @@
-"""A sample of the training text as a test set, raw and cleaned."""
+"""Write a sample of the training text as a test set, raw and cleaned."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,34 +12,34 @@ Pair = tuple[str, ...]
 
 
 def sample(raw: Path, clean: Path, out: Path, languages: str, count: int) -> None:
-    """Write training pairs spread evenly over the cleaned text: ``out/raw`` and ``out/clean``, whole or not at all.
+    """Write evenly spaced training pairs to ``out/raw`` and ``out/clean``; writes ``out`` atomically.
 
-    They are those whose BLEU training watches (``train_bleu``), but where that leaves out pairs too long for the model.
+    Training measures ``train_bleu`` on the same pairs, unless some pairs are too long for the model.
 
     Args:
         raw: folder of the raw corpus.
-        clean: folder that it was cleaned into.
-        out: the folder to write.
+        clean: folder of the cleaned corpus.
+        out: folder to write.
         languages: source and target, e.g. ``en-de``.
-        count: how many; all pairs where there are fewer.
+        count: number of pairs; all pairs if the corpus has fewer.
 
     Raises:
-        DataError: a file is missing, or ``clean`` was not made of ``raw``.
+        DataError: a file is missing, or ``clean`` was not made from ``raw``.
     """
     codes = languages.split("-")
-    gone = set(read_lines(clean / DROPPED))
+    dropped = set(read_lines(clean / DROPPED))
     for folder in (clean, raw):
         counts = {path: count_lines(path) for path in (folder / f"train.{code}" for code in codes)}
         if len(set(counts.values())) > 1:
             raise misaligned(counts)
-    total, there = (count_lines(folder / f"train.{codes[0]}") for folder in (clean, raw))
-    if total + len(gone) != there:
-        raise DataError(f"{clean}: expected what {raw} is when cleaned, got other pairs; delete it and clean again")
+    total, raw_total = (count_lines(folder / f"train.{codes[0]}") for folder in (clean, raw))
+    if total + len(dropped) != raw_total:
+        raise DataError(f"{clean}: expected the cleaned pairs of {raw}, got other pairs; delete it and clean again")
     wanted = set(evenly(total, count).tolist())
-    left = (pair for number, pair in enumerate(_pairs(raw, codes), 1) if str(number) not in gone)
-    found = [both for i, both in enumerate(zip(left, _pairs(clean, codes), strict=True)) if i in wanted]
+    kept = (pair for number, pair in enumerate(_pairs(raw, codes), 1) if str(number) not in dropped)
+    chosen = [both for i, both in enumerate(zip(kept, _pairs(clean, codes), strict=True)) if i in wanted]
     with atomic_directory(out, "raw") as folder:
-        for name, pairs in zip(("raw", "clean"), zip(*found, strict=True), strict=True):
+        for name, pairs in zip(("raw", "clean"), zip(*chosen, strict=True), strict=True):
             for code, lines in zip(codes, zip(*pairs, strict=True), strict=True):
                 write_text(folder / name / f"{TRAIN_SAMPLE}.{code}", "".join(f"{line}\n" for line in lines))
 

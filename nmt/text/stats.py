@@ -1,4 +1,4 @@
-"""Counts for data tables."""
+"""Subword counts for data tables."""
 
 from collections.abc import Mapping
 from itertools import islice
@@ -12,13 +12,14 @@ CHUNK = 10_000
 
 
 def subwords(encoded: Path, texts: Mapping[str, Path], languages: str) -> dict[str, dict[str, float]]:
-    """Subwords of some splits, a language each; training and validation as counted when they were encoded.
+    """Count the subwords of some splits by language.
 
-    Of training text that is encoded several times, the mean of these times.
+    The counts of the training and validation splits come from the encode stage. If the training text was encoded
+    several times (``segmentations``), its count is the mean.
 
     Args:
         encoded: folder of encoded text, which holds the subword models.
-        texts: the folder of cleaned text that holds each split.
+        texts: folder of the cleaned text of each split.
         languages: source and target, e.g. ``hi-en``.
 
     Returns:
@@ -28,15 +29,15 @@ def subwords(encoded: Path, texts: Mapping[str, Path], languages: str) -> dict[s
         DataError: a file is missing or damaged.
     """
     meta = read_json(encoded / "meta.json")
-    counted, times = meta["splits"], {"train": meta["subwords"]["subwords"].get("segmentations", 1)}
-    found: dict[str, dict[str, float]] = {}
+    encoded_splits, rounds = meta["splits"], {"train": meta["subwords"]["subwords"].get("segmentations", 1)}
+    counts: dict[str, dict[str, float]] = {}
     for side, language in zip(SIDES, languages.split("-"), strict=True):
         vocabulary = Vocabulary(encoded / f"{side}.model")
         for split, folder in texts.items():
-            known = counted.get(split, {}).get(f"{side}_pieces")
+            known = encoded_splits.get(split, {}).get(f"{side}_pieces")
             count = _count(folder / f"{split}.{language}", vocabulary) if known is None else known
-            found.setdefault(split, {})[language] = count / times.get(split, 1)
-    return found
+            counts.setdefault(split, {})[language] = count / rounds.get(split, 1)
+    return counts
 
 
 def _count(path: Path, vocabulary: Vocabulary) -> int:

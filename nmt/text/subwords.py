@@ -1,4 +1,4 @@
-"""Subword and word vocabularies by sentencepiece: learn, load, encode, decode."""
+"""Subword and word vocabularies with sentencepiece: learn, load, encode, decode."""
 
 import hashlib
 import shutil
@@ -15,33 +15,39 @@ from nmt.system.files import atomic_directory, count_lines, read_lines, sha256, 
 from nmt.text.bytes import SYMBOLS, are_symbols, readable, recover, to_bytes, to_symbols
 
 SIDES = ("source", "target")
-START = "▁"  # sentencepiece's mark of the start of a word
+START = "▁"  # sentencepiece marks the start of a word with it
 SAMPLE = 2_000_000
-"""Lines of each side that a vocabulary is learned from; of a longer text, so many spread evenly over it."""
+"""Maximum number of lines per side to learn a vocabulary from; a longer text is sampled evenly."""
 
 
 def load_vocabularies(folder: Path, hashes: Mapping[str, str]) -> list["Vocabulary"]:
-    """Both sides' vocabularies of a folder.
+    """Load the source and target vocabularies of a folder.
 
     Args:
-        folder: with ``source.model`` and ``target.model``.
-        hashes: by side, of those that were learned (`Vocabulary.sha256`); none where nobody wrote them down.
+        folder: folder with ``source.model`` and ``target.model``.
+        hashes: recorded `Vocabulary.sha256` by side; a side without one is not checked.
 
     Raises:
-        DataError: a model file is missing, damaged or another one.
+        DataError: a model file is missing, damaged or not the learned one.
     """
-    found = [Vocabulary(folder / f"{side}.model") for side in SIDES]
-    for side, vocabulary in zip(SIDES, found, strict=True):
+    vocabularies = [Vocabulary(folder / f"{side}.model") for side in SIDES]
+    for side, vocabulary in zip(SIDES, vocabularies, strict=True):
         if side in hashes and (got := vocabulary.sha256()) != hashes[side]:
             raise DataError(
                 f"{folder / f'{side}.model'}: expected the pieces that were learned, sha256 {hashes[side][:12]}…, got "
-                f"{len(vocabulary):,} others, {got[:12]}…; the file is damaged or of another folder, make it again"
+                f"{len(vocabulary):,} other pieces, {got[:12]}…; the file is damaged or comes from another folder, "
+                "make it again"
             )
-    return found
+    return vocabularies
 
 
 class Vocabulary:
-    """A learned sentencepiece model: text to ids and back. Its kind is told from its pieces.
+    """Learned sentencepiece model that converts text to ids and back.
+
+    Attributes:
+        ids: ids of the special pieces.
+        whole_words: whether each piece is a whole word.
+        bytewise: whether the pieces are symbols of bytes (`nmt.text.bytes`).
 
     Raises:
         DataError: the model file is missing or damaged.
@@ -63,30 +69,29 @@ class Vocabulary:
         return int(self._pieces.vocab_size())
 
     def sha256(self) -> str:
-        """Of its pieces and their scores, as the ``.vocab`` beside a model has them: its hash in ``subwords.json``."""
+        """Hash the pieces and their scores as the ``.vocab`` file lists them; ``subwords.json`` records this hash."""
         rows = (f"{self._pieces.id_to_piece(i)}\t{self._pieces.get_score(i):g}\n" for i in range(len(self)))
         return hashlib.sha256("".join(rows).encode()).hexdigest()
 
     def encode(self, lines: Sequence[str], dropout: float = 0.0, seed: int = 0) -> list[list[int]]:
-        """Ids of each line, without BOS and EOS.
+        """Convert each line to ids, without BOS and EOS.
 
         Args:
-            lines: the text.
-            dropout: the probability that a merge of BPE is left out (Provilkov, Emelianenko and Voita 2020).
-            seed: what decides which are; below 2^32.
+            lines: text to encode.
+            dropout: probability of skipping a BPE merge, BPE-dropout (Provilkov, Emelianenko and Voita 2020).
+            seed: seed of BPE-dropout, below 2^32.
         """
-        if self.whole_words:  # sentencepiece would merge neighbouring unknown words into one
+        if self.whole_words:  # sentencepiece would merge adjacent unknown words into one
             return [[self._pieces.piece_to_id(START + word) for word in line.split()] for line in lines]
         texts = [to_symbols(line) for line in lines] if self.bytewise else list(lines)
         if not dropout:
             return list(self._pieces.encode(texts))
         sentencepiece.set_random_generator_seed(seed)
-        # Several threads would draw in an order of their own.
-        cut = self._pieces.encode(texts, enable_sampling=True, nbest_size=-1, alpha=dropout, num_threads=1)
-        return list(cut)
+        # One thread, because several threads would use the random numbers in an unpredictable order.
+        return list(self._pieces.encode(texts, enable_sampling=True, nbest_size=-1, alpha=dropout, num_threads=1))
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
-        """Text of each sequence of ids; pad, BOS and EOS give nothing, unk gives ``<unk>``."""
+        """Convert each sequence of ids to text; pad, BOS and EOS are dropped, unk becomes ``<unk>``."""
         if self.whole_words:
             silent = {self.ids.pad, self.ids.bos, self.ids.eos}
             return [" ".join(self.pieces([i for i in row if i not in silent])).replace(START, "") for row in ids]
@@ -94,19 +99,29 @@ class Vocabulary:
         return [recover(to_bytes(text)) if self.bytewise else text.strip() for text in texts]
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        r"""The pieces as learned, ``▁`` marking the start of a word; bytes in part of a character as ``\xe0``."""
+        r"""Return the pieces of ids as learned, with ``▁`` at the start of a word.
+
+        Bytes of an incomplete character are written as ``\xe0``.
+        """
         pieces = [self._pieces.id_to_piece(int(i)) for i in ids]
-        return (
-            [readable(piece.replace(START, " ")).replace(" ", START) for piece in pieces] if self.bytewise else pieces
-        )
+        if self.bytewise:
+            return [readable(piece.replace(START, " ")).replace(" ", START) for piece in pieces]
+        return pieces
 
 
 def learn(clean: Path, out: Path, languages: str, config: Subwords, threads: int = 1) -> None:
-    """Learn the vocabularies of both sides from the training text in ``clean``; writes a whole directory.
+    """Learn the vocabularies of both sides from the training text; writes the folder ``out`` atomically.
+
+    Args:
+        clean: folder of the cleaned corpus.
+        out: folder to write.
+        languages: source and target, e.g. ``en-de``.
+        config: kind and size of the vocabularies.
+        threads: number of CPU threads.
 
     Raises:
-        ConfigError: the vocabulary is larger than the text allows.
-        DataError: a text is missing or empty, or a disk is full.
+        ConfigError: the vocabulary size does not fit the text.
+        DataError: a text is missing or empty, or the disk is full.
     """
     texts = [clean / f"train.{language}" for language in languages.split("-")]
     for text in texts:
@@ -121,33 +136,33 @@ def learn(clean: Path, out: Path, languages: str, config: Subwords, threads: int
             for text, side in zip(texts, SIDES, strict=True):
                 _learn([text], folder / side, config, threads)
         for side in SIDES:
-            Vocabulary(folder / f"{side}.model")  # raises if a full disk cut it short
-        # The model file's own hash changes with paths and threads; the vocabulary's does not.
+            Vocabulary(folder / f"{side}.model")  # raises if a full disk truncated the file
+        # The hash of the model file depends on paths and threads; the hash of the .vocab file does not.
         hashes = {side: sha256(folder / f"{side}.vocab") for side in SIDES}
-        # Trainings know their subwords by this: without dropout it stays as it was before there was any.
-        later = set() if config.dropout else {"dropout", "segmentations"}
-        learned = {"subwords": config.model_dump(exclude=later), "vocab_sha256": hashes}
+        # Trainings identify their subwords by this record, so it contains the dropout fields only if dropout is used.
+        unused = set() if config.dropout else {"dropout", "segmentations"}
+        learned = {"subwords": config.model_dump(exclude=unused), "vocab_sha256": hashes}
         write_json(folder / "subwords.json", learned | {"languages": languages})
 
 
 def _learn(texts: list[Path], prefix: Path, config: Subwords, threads: int) -> None:
-    """Learn one vocabulary; says what is wrong with the size, or with the disk."""
+    """Learn one vocabulary; turn sentencepiece's errors into those of `learn`."""
     try:
         with TemporaryDirectory(dir=prefix.parent) as scratch:
             _train(texts, prefix, config, threads, Path(scratch))
     except OSError as error:
-        raise DataError(f"{prefix}.model: cannot be written: {error}; make room, then run again") from None
+        raise DataError(f"{prefix}.model: cannot be written: {error}; make room on the disk, then run again") from None
     except RuntimeError as error:
-        where = " and ".join(map(str, texts))
+        names = " and ".join(map(str, texts))
         reason = str(error).rpartition("] ")[2].strip() or str(error).strip()  # without sentencepiece's source lines
         raise ConfigError(
-            f"subwords.size: {config.size} pieces cannot be learned from {where}: {reason}; "
-            f"choose a {'larger size' if 'required_chars' in str(error) else 'smaller size, or give more text'}"
+            f"subwords.size: {config.size} pieces cannot be learned from {names}: {reason}; "
+            f"choose a {'larger size' if 'required_chars' in str(error) else 'smaller size, or add text'}"
         ) from None
 
 
 def _train(texts: list[Path], prefix: Path, config: Subwords, threads: int, scratch: Path) -> None:
-    """Run sentencepiece's trainer, without any normalisation: cleaning is a stage of its own."""
+    """Run sentencepiece's trainer without normalisation, because cleaning is a separate stage."""
     size, options = config.size, dict[str, Any]()
     texts = [_sampled(text, scratch / f"sample-{text.name}") for text in texts]
     if config.kind == "words":
@@ -155,7 +170,7 @@ def _train(texts: list[Path], prefix: Path, config: Subwords, threads: int, scra
         size = min(size, len(words) + len(SpecialIds.model_fields))
     if config.kind == "bbpe":
         texts = [_write_symbols(text, scratch / text.name) for text in texts]
-        every_byte = SYMBOLS.replace(" ", "")  # the mark of a word's start, which is the space, is always there
+        every_byte = SYMBOLS.replace(" ", "")  # sentencepiece always includes its mark for the space
         options = {"required_chars": every_byte, "remove_extra_whitespaces": False}
     sentencepiece.SentencePieceTrainer.train(
         input=list(map(str, texts)),
@@ -178,7 +193,7 @@ def _train(texts: list[Path], prefix: Path, config: Subwords, threads: int, scra
 
 
 def _sampled(text: Path, out: Path) -> Path:
-    """The text itself, or a sample where it is long: sentencepiece holds in memory what it learns from."""
+    """Return a file of at most `SAMPLE` lines: the text itself or a sample; sentencepiece reads it all into memory."""
     if (lines := count_lines(text)) <= SAMPLE:
         return text
     with text.open("rb") as stream, out.open("wb") as sample:
@@ -187,7 +202,7 @@ def _sampled(text: Path, out: Path) -> Path:
 
 
 def _write_symbols(text: Path, out: Path) -> Path:
-    """Write a text as the symbols of its bytes; gives the file."""
+    """Write a text as the symbols of its bytes; return the written file."""
     with out.open("w", encoding="utf-8", newline="\n") as stream:
         stream.writelines(f"{to_symbols(line)}\n" for line in read_lines(text))
     return out

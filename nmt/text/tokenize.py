@@ -1,4 +1,4 @@
-"""Moses punctuation normalisation, tokenisation and detokenisation, by sacremoses (a port of the Perl)."""
+"""Moses punctuation normalisation, tokenisation and detokenisation with sacremoses, a port of the Perl scripts."""
 
 import re
 from functools import cache
@@ -9,36 +9,36 @@ Rules = list[tuple[re.Pattern[str], str]]
 
 def normalize_punctuation(text: str, language: str) -> str:
     """Normalise quotes, dashes and the spaces around punctuation, as normalize-punctuation.perl does."""
-    every, ascii_only = _punctuation_rules(language)
-    text += "\n"  # the Perl script sees it, and its rule on a full stop before a closing quote needs it
-    for pattern, replacement in ascii_only if text.isascii() else every:
+    all_rules, ascii_rules = _punctuation_rules(language)
+    text += "\n"  # as in the Perl script, whose rule for a full stop before a closing quote needs the line end
+    for pattern, replacement in ascii_rules if text.isascii() else all_rules:
         text = pattern.sub(replacement, text)
     return text.strip()
 
 
 def tokenize(text: str, language: str) -> str:
-    """Split punctuation from words by spaces and escape ``& | < > ' " [ ]``, as tokenizer.perl does."""
+    """Separate punctuation from words by spaces and escape ``& | < > ' " [ ]``, as tokenizer.perl does."""
     return " ".join(_tokenizer(language).tokenize(text))
 
 
 def detokenize(text: str, language: str) -> str:
-    """Undo `tokenize`, escapes included, as far as detokenizer.perl's rules can."""
+    """Undo `tokenize`, including the escapes, as far as the rules of detokenizer.perl can."""
     return str(_detokenizer(language).detokenize(text.split()))
 
 
-# sacremoses is imported late: what only trains or decodes must run without it.
+# The functions below import sacremoses, because training and decoding must run without it.
 
 
 @cache
 def _punctuation_rules(language: str) -> tuple[Rules, Rules]:
-    """All rules in order; and those that can match ASCII text (the others each need some other character)."""
+    """Return all rules in order, and the rules that can match ASCII text."""
     from sacremoses import MosesPunctNormalizer
 
-    # Single quotes between spaces: '"' in Perl, and sacremoses' perl_parity corrects only one of the three.
-    single = {"‘": '"', "‚": '"'}
+    # The Perl script turns these quotes into '"'; sacremoses' perl_parity corrects only one of three such rules.
+    corrections = {"‘": '"', "‚": '"'}
     substitutions = MosesPunctNormalizer(language, perl_parity=True).substitutions
-    every = [(re.compile(pattern), single.get(pattern, replacement)) for pattern, replacement in substitutions]
-    return every, [rule for rule in every if rule[0].pattern.isascii()]
+    rules = [(re.compile(pattern), corrections.get(pattern, replacement)) for pattern, replacement in substitutions]
+    return rules, [rule for rule in rules if rule[0].pattern.isascii()]
 
 
 @cache
@@ -46,7 +46,7 @@ def _tokenizer(language: str) -> Any:
     from sacremoses import MosesTokenizer
 
     tokenizer = MosesTokenizer(language)
-    # The original builds a set of every letter there is for each abbreviation, forty times slower.
+    # sacremoses rebuilds a set of all letters for every abbreviation; this is 40 times as fast.
     letters, lower = frozenset(tokenizer.IsAlpha), frozenset(tokenizer.IsLower)
     tokenizer.isanyalpha = lambda text: not letters.isdisjoint(text)
     tokenizer.islower = lower.issuperset

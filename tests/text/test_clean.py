@@ -222,7 +222,7 @@ def test_a_sample_of_text_that_was_not_cleaned_so_is_refused(tmp_path: Path) -> 
     raw = write_raw(tmp_path / "raw", train=TRAIN, valid=TEST)
     clean(raw, tmp_path / "clean", RECIPE, "en-de")
     other = write_raw(tmp_path / "other", train=[("x", "y")], valid=TEST)
-    with pytest.raises(DataError, match=r"expected what .*other is when cleaned, got other pairs"):
+    with pytest.raises(DataError, match=r"expected the cleaned pairs of .*other, got other pairs"):
         sample(other, tmp_path / "clean", tmp_path / "out", "en-de", 2)
     assert not (tmp_path / "out").exists()
 
@@ -268,7 +268,7 @@ def test_reading_never_runs_far_ahead_of_writing() -> None:
         (
             {"characters": "latin"},
             [("犬", "犬")],
-            ["1 by a side is empty", "2 characters were removed", "latin"],
+            ["1 by an empty side", "2 characters were removed", "latin"],
         ),
         ({"max_ratio": 1}, [("a b", "c")], ["1 by max_ratio (1.0)"]),
     ],
