@@ -86,7 +86,7 @@ def first_updates(encoded: Path, recipe: str) -> list[Update]:
     """Return the first updates of an epoch, in pinned memory as in training."""
     data, updates = Parallel(encoded, "train"), []
     for number, indices in enumerate(data.batches(BATCHES[recipe], (1, 0))[:UPDATES], 1):
-        batch = data.batch(indices).each(torch.Tensor.pin_memory)
+        batch = data.batch(indices).map_tensors(torch.Tensor.pin_memory)
         updates.append(Update(number, 0, number, 0.0, batch.pieces, dropout_seed(1, number, 0), [batch]))
     return updates
 

@@ -1,1 +1,1 @@
-"""What training reads: encoded text, batches and image features."""
+"""Training data: encoded text, batches and image features."""

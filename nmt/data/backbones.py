@@ -1,4 +1,4 @@
-"""Image networks up to their last convolution: what a picture becomes before it is classified."""
+"""Image networks without their classifier: they turn pictures into the features of the last convolution."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,44 +14,45 @@ from nmt.config.models import BACKBONES
 from nmt.system.errors import ConfigError, DataError
 
 RESNET50 = "https://download.pytorch.org/models/resnet50-0676ba61.pth"
-"""torchvision's first ImageNet weights, those that published features come from."""
+"""First version of torchvision's ImageNet weights, which published features were made with."""
 
 
 @dataclass(frozen=True)
 class Extractor:
-    """A network with its weights."""
+    """Pretrained network and the normalisation of its input."""
 
     features: Callable[[Tensor], Tensor]  # normalised pictures (B, 3, 224, 224) to (B, C, 7, 7)
-    channels: int
-    mean: tuple[float, float, float]  # of the colours 0 to 1 that the network was trained on
-    deviation: tuple[float, float, float]
-    weights: Path
+    channels: int  # C
+    mean: tuple[float, float, float]  # of red, green and blue, in the range 0 to 1
+    deviation: tuple[float, float, float]  # standard deviation of the same
+    weights: Path  # file that the weights were loaded from
 
 
 def load(name: Network, weights: Path | None, device: torch.device) -> Extractor:
-    """A backbone, ready on a device.
+    """Load a backbone onto a device.
 
     Args:
-        name: which.
-        weights: a file of its weights; else those of a package (EfficientNet-Lite0) or a download (ResNet-50).
+        name: name of the network.
+        weights: file of its weights; None takes those of a package (EfficientNet-Lite0) or a download (ResNet-50).
         device: where to compute.
 
     Raises:
         ConfigError: a package is missing.
-        DataError: the weights cannot be had or are another network's.
+        DataError: the weights cannot be downloaded or read, or belong to another network.
     """
     if name == "resnet50":
-        resnet, where = ResNet50(), weights or _downloaded(RESNET50)
-        _fill(resnet, where)
-        return Extractor(_ready(resnet, device), BACKBONES[name], (0.485, 0.456, 0.406), (0.229, 0.224, 0.225), where)
+        resnet, path = ResNet50(), weights or _downloaded(RESNET50)
+        _load_weights(resnet, path)
+        features = _for_inference(resnet, device)
+        return Extractor(features, BACKBONES[name], (0.485, 0.456, 0.406), (0.229, 0.224, 0.225), path)
     network, packaged = _lite0()
-    where = weights or packaged
-    _fill(network, where)
-    ready = _ready(network, device).extract_features
-    return Extractor(ready, BACKBONES[name], (127 / 255,) * 3, (128 / 255,) * 3, where)
+    path = weights or packaged
+    _load_weights(network, path)
+    features = _for_inference(network, device).extract_features
+    return Extractor(features, BACKBONES[name], (127 / 255,) * 3, (128 / 255,) * 3, path)
 
 
-def _ready(network: Any, device: torch.device) -> Any:
+def _for_inference(network: Any, device: torch.device) -> Any:
     return network.eval().requires_grad_(False).to(device, memory_format=torch.channels_last)
 
 
@@ -67,7 +68,7 @@ def _lite0() -> tuple[nn.Module, Path]:
 
 
 def _downloaded(url: str) -> Path:
-    """A file of weights in torch's cache, fetched if it is not there; its name tells its checksum."""
+    """Return a file of weights in torch's cache; download it if missing and check the checksum in its name."""
     path = Path(torch.hub.get_dir()) / "checkpoints" / url.rsplit("/", 1)[1]
     if not path.is_file():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -76,49 +77,53 @@ def _downloaded(url: str) -> Path:
             torch.hub.download_url_to_file(url, str(path), digest)
         except (OSError, RuntimeError) as error:
             raise DataError(
-                f"{url}: cannot be downloaded: {error}; fetch it elsewhere, then give it: --weights FILE"
+                f"{url}: cannot be downloaded: {error}; download it on another machine and pass it: --weights FILE"
             ) from None
     return path
 
 
-def _fill(network: nn.Module, weights: Path) -> None:
-    """Load weights; those of a classifier's head may be left over."""
+def _load_weights(network: nn.Module, weights: Path) -> None:
+    """Load weights into a network; the file may also contain those of a classifier."""
+    kind = type(network).__name__
     try:
-        found = torch.load(weights, "cpu", weights_only=True)
-        missing = network.load_state_dict(found, strict=False).missing_keys
-    except Exception as error:  # torch raises whatever its reader meets in a file that is none of its own
-        what, told = f"{weights}: expected a state_dict of {type(network).__name__}", type(error).__name__
-        raise DataError(f"{what}, got a file that is none ({told}); give that network's: --weights FILE") from None
+        state = torch.load(weights, "cpu", weights_only=True)
+        missing = network.load_state_dict(state, strict=False).missing_keys
+    except Exception as error:  # torch raises errors of many types for a file in another format
+        raise DataError(
+            f"{weights}: expected a state_dict of {kind}, got another file ({type(error).__name__}); pass the weights "
+            "of this network: --weights FILE"
+        ) from None
     if missing:
-        raise DataError(f"{weights}: expected weights of {type(network).__name__}, but it lacks {missing[0]}")
+        raise DataError(
+            f"{weights}: expected weights of {kind}, but it lacks {missing[0]}; pass the weights of this network: "
+            "--weights FILE"
+        )
 
 
 class Bottleneck(nn.Module):
-    """Three convolutions around a shortcut (He and others 2016, figure 5); the stride is in the second one."""
+    """Block of three convolutions with a shortcut (He and others 2016, figure 5); the second one has the stride."""
 
-    def __init__(self, entering: int, width: int, stride: int) -> None:
+    def __init__(self, inputs: int, width: int, stride: int) -> None:
         super().__init__()
-        leaving = 4 * width
-        self.conv1, self.bn1 = nn.Conv2d(entering, width, 1, bias=False), nn.BatchNorm2d(width)
+        outputs = 4 * width
+        self.conv1, self.bn1 = nn.Conv2d(inputs, width, 1, bias=False), nn.BatchNorm2d(width)
         self.conv2, self.bn2 = nn.Conv2d(width, width, 3, stride, 1, bias=False), nn.BatchNorm2d(width)
-        self.conv3, self.bn3 = nn.Conv2d(width, leaving, 1, bias=False), nn.BatchNorm2d(leaving)
+        self.conv3, self.bn3 = nn.Conv2d(width, outputs, 1, bias=False), nn.BatchNorm2d(outputs)
         self.downsample: nn.Module = nn.Identity()
-        if stride != 1 or entering != leaving:
-            self.downsample = nn.Sequential(
-                nn.Conv2d(entering, leaving, 1, stride, bias=False), nn.BatchNorm2d(leaving)
-            )
+        if stride != 1 or inputs != outputs:
+            self.downsample = nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
 
     def forward(self, x: Tensor) -> Tensor:
-        """(B, C, H, W) to (B, 4 * width, H / stride, W / stride)."""
+        """Map x (B, inputs, H, W) to (B, 4 * width, H / stride, W / stride)."""
         y = F.relu(self.bn1(self.conv1(x)))
         y = F.relu(self.bn2(self.conv2(y)))
         return F.relu(self.bn3(self.conv3(y)) + self.downsample(x))
 
 
 class ResNet50(nn.Module):
-    """ResNet-50 without its classifier (He and others 2016, table 1), named as torchvision's weights are.
+    """ResNet-50 without its classifier (He and others 2016, table 1); its parameters have torchvision's names.
 
-    Here because torchvision's package must come from the same build as torch, which differs by machine.
+    The project does not use torchvision itself, because torchvision must match the build of torch on each machine.
     """
 
     def __init__(self) -> None:
@@ -128,14 +133,14 @@ class ResNet50(nn.Module):
         self.layer3, self.layer4 = _stage(512, 256, 6, 2), _stage(1024, 512, 3, 2)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Pictures (B, 3, 224, 224) to the last convolution's output (B, 2048, 7, 7)."""
+        """Map pictures (B, 3, 224, 224) to the output of the last convolution (B, 2048, 7, 7)."""
         x = F.max_pool2d(F.relu(self.bn1(self.conv1(x))), 3, 2, 1)
         for stage in (self.layer1, self.layer2, self.layer3, self.layer4):
             x = stage(x)
         return x
 
 
-def _stage(entering: int, width: int, blocks: int, stride: int) -> nn.Sequential:
+def _stage(inputs: int, width: int, blocks: int, stride: int) -> nn.Sequential:
     return nn.Sequential(
-        Bottleneck(entering, width, stride), *(Bottleneck(4 * width, width, 1) for _ in range(blocks - 1))
+        Bottleneck(inputs, width, stride), *(Bottleneck(4 * width, width, 1) for _ in range(blocks - 1))
     )

@@ -1,4 +1,4 @@
-"""An encoded corpus, read memory-mapped and served as padded batches."""
+"""Encoded corpus, read from memory-mapped files and returned as padded batches."""
 
 from collections.abc import Callable, Iterator
 from copy import copy
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from nmt.config.data import SpecialIds, Subwords
 from nmt.config.types import amount
-from nmt.data.features import OfSplit, Pictures, no_pictures
+from nmt.data.features import PictureLoader, Pictures, no_pictures
 from nmt.system.errors import DataError
 from nmt.system.files import (
     DROPPED,
@@ -26,44 +26,48 @@ from nmt.text.subwords import SIDES
 
 @dataclass(frozen=True)
 class Batch:
-    """Padded ids of some sentence pairs: BOS, pieces, EOS, padding."""
+    """Batch of sentence pairs as padded ids; a row is BOS, pieces, EOS, padding."""
 
     source: Tensor  # (B, S)
     target: Tensor  # (B, T)
-    places: Tensor  # of the pieces to predict, EOS included, among the B * (T - 1) of target[:, 1:]; (N,)
-    images: Tensor | None = None  # features of their pictures (B, R, C)
+    positions: Tensor  # (N,) indices of the pieces to predict, EOS included, in target[:, 1:].flatten()
+    images: Tensor | None = None  # (B, R, C) features of the pictures
 
     @property
     def pieces(self) -> int:
-        """How many target pieces there are to predict, EOS included."""
-        return len(self.places)
+        """Number of target pieces to predict, EOS included."""
+        return len(self.positions)
 
     @property
     def expected(self) -> Tensor:
-        """The pieces to predict (N,)."""
-        return self.target[:, 1:].flatten().index_select(0, self.places)
+        """Ids of the pieces to predict (N,)."""
+        return self.target[:, 1:].flatten().index_select(0, self.positions)
 
     def to(self, device: torch.device) -> "Batch":
-        """The same batch on a device; one in pinned memory is on its way when this returns."""
-        return self.each(lambda part: part.to(device, non_blocking=True))
+        """Copy the batch to a device; from pinned memory the copy is asynchronous."""
+        return self.map_tensors(lambda tensor: tensor.to(device, non_blocking=True))
 
     def twice(self) -> "Batch":
-        """Each sentence twice, all of them before all of them again."""
-        both = self.each(lambda part: torch.cat([part, part]))
-        both.places[len(self.places) :] += self.target[:, 1:].numel()
+        """Return a batch of 2B rows: all rows of this one, then all of them again."""
+        both = self.map_tensors(lambda tensor: torch.cat([tensor, tensor]))
+        both.positions[len(self.positions) :] += self.target[:, 1:].numel()
         return both
 
-    def each(self, change: Callable[[Tensor], Tensor]) -> "Batch":
-        """The batch of its tensors changed."""
-        return Batch(*map(change, self.tensors()))
+    def map_tensors(self, function: Callable[[Tensor], Tensor]) -> "Batch":
+        """Return a batch of this batch's tensors after applying ``function`` to each."""
+        return Batch(*map(function, self.tensors()))
 
     def tensors(self) -> list[Tensor]:
-        """All there are, in the order of the fields."""
-        return [part for part in (self.source, self.target, self.places, self.images) if part is not None]
+        """Return the tensors in the order of the fields, without ``images`` if it is None."""
+        return [tensor for tensor in (self.source, self.target, self.positions, self.images) if tensor is not None]
 
 
 class Side:
-    """One side of an encoded split, memory-mapped."""
+    """One side of an encoded split, memory-mapped.
+
+    Raises:
+        DataError: an array is missing or damaged.
+    """
 
     def __init__(self, prefix: Path, ids: SpecialIds) -> None:
         self._special = ids
@@ -73,15 +77,18 @@ class Side:
         except (OSError, ValueError, EOFError) as error:
             raise DataError(f"{prefix}.npy: expected encoded text, got: {error}; run `nmt encode` again") from None
         if self._offsets[-1:].tolist() != [len(self._ids)]:
-            raise DataError(f"{prefix}.npy: expected as many ids as its offsets say; run `nmt encode` again")
-        self.lengths: Indices = np.diff(self._offsets) + 2  # BOS and EOS
+            raise DataError(
+                f"{prefix}.npy: expected as many ids as {prefix}.offsets.npy says, got {len(self._ids)}; run "
+                "`nmt encode` again"
+            )
+        self.lengths: Indices = np.diff(self._offsets) + 2  # BOS and EOS included
 
     def pieces(self, index: int) -> list[int]:
-        """The ids of one sentence, without BOS and EOS."""
+        """Return the ids of one sentence, without BOS and EOS."""
         return [int(i) for i in self._ids[self._offsets[index] : self._offsets[index + 1]]]
 
     def pad(self, indices: Indices) -> Tensor:
-        """Sentences (B,) as padded ids (B, longest), int64."""
+        """Return the sentences of these indices (B,) as padded ids (B, longest sentence), int64."""
         lengths, special = self.lengths[indices] - 2, self._special
         width = int(lengths.max()) + 2
         padded = np.full((len(indices), width), special.pad, np.int64)
@@ -94,13 +101,30 @@ class Side:
 
 
 class Parallel:
-    """An encoded split: pairs of sentences by index, with their pictures where there are any.
+    """Encoded split: sentence pairs by index, optionally with pictures.
+
+    Attributes:
+        source: source sentences.
+        target: target sentences.
+        indices: indices of the pairs that are short enough for the model.
+        too_long: number of the other pairs.
+        images: function from indices to features of their pictures.
 
     Raises:
-        DataError: the directory or one of its arrays is missing or damaged.
+        DataError: the directory or one of its arrays is missing or damaged, or no pair is short enough.
     """
 
-    def __init__(self, encoded: Path, split: str, longest: int | None = None, pictures: OfSplit | None = None) -> None:
+    def __init__(
+        self, encoded: Path, split: str, longest: int | None = None, pictures: PictureLoader | None = None
+    ) -> None:
+        """Open a split of the folder ``encoded``.
+
+        Args:
+            encoded: folder of the encoded corpus.
+            split: name of the split.
+            longest: maximum length of a sentence in pieces, BOS and EOS included; None for no limit.
+            pictures: loader of the pictures; None for a text-only model.
+        """
         meta = read_json(encoded / "meta.json")
         ids = SpecialIds(**meta["ids"])
         self.source, self.target = (Side(encoded / f"{split}.{side}", ids) for side in SIDES)
@@ -110,38 +134,42 @@ class Parallel:
                 f"{len(self.target.lengths)}; run `nmt encode` again"
             )
         lengths = np.maximum(self.source.lengths, self.target.lengths)
-        self.kept: Indices = np.flatnonzero(lengths <= longest) if longest else np.arange(len(lengths))
-        self.too_long = len(lengths) - len(self.kept)
-        if not len(self.kept):
+        self.indices: Indices = np.flatnonzero(lengths <= longest) if longest else np.arange(len(lengths))
+        self.too_long = len(lengths) - len(self.indices)
+        if not len(self.indices):
             raise DataError(f"{encoded}: no {split} pair fits in model.max_positions: {longest}; raise it")
         self.images: Pictures = pictures(split, *raw_lines(encoded, split, len(lengths))) if pictures else no_pictures
 
-    def spread(self, count: int) -> "Parallel":
-        """The same split cut to ``count`` pairs spread evenly over it, or to all where there are fewer."""
-        part = copy(self)
-        part.kept = self.kept[evenly(len(self.kept), count)]
-        return part
+    def sample(self, count: int) -> "Parallel":
+        """Return this split reduced to ``count`` evenly spaced pairs, or to all pairs if it has fewer."""
+        sample = copy(self)
+        sample.indices = self.indices[evenly(len(self.indices), count)]
+        return sample
 
     def batch(self, indices: Indices) -> Batch:
-        """Pad the pairs of these indices."""
+        """Return the pairs of these indices (B,) as a padded batch."""
         target = self.target.pad(indices)
         real = torch.arange(1, target.shape[1]) < torch.from_numpy(self.target.lengths[indices])[:, None]
         return Batch(self.source.pad(indices), target, real.flatten().nonzero()[:, 0], self.images(indices))
 
     def pieces(self, indices: Indices) -> int:
-        """Target pieces to predict in the pairs of these indices, EOS included."""
+        """Count the target pieces to predict in the pairs of these indices, EOS included."""
         return int(self.target.lengths[indices].sum()) - len(indices)
 
     def batches(self, size: str, shuffle: tuple[int, int] | None = None) -> list[Indices]:
-        """Cut the split into batches of pairs of like length.
+        """Split the pairs into batches of similar length.
 
         Args:
-            size: ``"64 sentences"``, or ``"4096 tokens"``: pairs times the longest sentence of either side.
-            shuffle: (seed, epoch); pairs of one length are mixed and the batches shuffled, by these alone.
-                None keeps a fixed order.
+            size: batch size, ``"64 sentences"`` or ``"4096 tokens"``; the number of tokens is the number of pairs
+                times the length of the longest sentence of either side.
+            shuffle: (seed, epoch), which alone determine the order of the batches and of pairs of equal length;
+                None for a fixed order.
+
+        Returns:
+            Indices of the pairs of each batch.
         """
         random = np.random.default_rng(shuffle) if shuffle else None
-        order = random.permutation(self.kept) if random else self.kept
+        order = random.permutation(self.indices) if random else self.indices
         target, source = self.target.lengths[order], self.source.lengths[order]
         by_length = np.lexsort((source, target))
         order, longest = order[by_length], np.maximum(target, source)[by_length]
@@ -150,23 +178,30 @@ class Parallel:
 
 
 def raw_lines(encoded: Path, split: str, sentences: int) -> tuple[Indices, int]:
-    """The line of the raw text, from 0, that each sentence of a split comes from, and how many lines that had.
+    """Return the raw line number, from 0, of each sentence of a split, and the number of raw lines.
 
-    Of training text that goes through the same images again and again (`nmt.translation.augment`), or that is encoded
-    several times, the lines are those of its first round.
+    Image features have one row per raw line. Training text may repeat the same images several times
+    (`nmt.translation.augment`), or may be encoded several times; then the numbers are those of the first round.
     """
     meta = read_json(encoded / "meta.json")
     subwords = as_written(Subwords, meta["subwords"]["subwords"], encoded / "meta.json")
-    times = subwords.segmentations if split == "train" else 1
+    rounds = subwords.segmentations if split == "train" else 1
     dropped = list(read_lines(encoded / DROPPED)) if split == "train" and (encoded / DROPPED).is_file() else []
-    total = sentences // times + len(dropped)
-    lines = np.tile(np.delete(np.arange(total), np.array(dropped, np.int64) - 1), times)
+    total = sentences // rounds + len(dropped)
+    lines = np.tile(np.delete(np.arange(total), np.array(dropped, np.int64) - 1), rounds)
     images = meta.get("images", total) if split == "train" else total
     return lines % images, images
 
 
 def cut(order: Indices, lengths: Indices, limit: int, unit: str) -> Iterator[Indices]:
-    """Cut an order into runs of ``limit`` sentences, or of at most ``limit`` padded tokens (one sentence at least)."""
+    """Split an order into batches of ``limit`` sentences, or of at most ``limit`` tokens with padding.
+
+    Args:
+        order: indices of the sentences (N,).
+        lengths: their lengths (N,).
+        limit: maximum size of a batch; a longer sentence becomes a batch of its own.
+        unit: ``sentences`` or ``tokens``.
+    """
     if unit == "sentences":
         bounds = list(range(0, len(order), limit))
     else:

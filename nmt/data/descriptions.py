@@ -1,4 +1,4 @@
-"""Pseudo-regions: other descriptions of an image as vectors, where models expect the features of the image itself."""
+"""Pseudo-regions: vectors of other descriptions of an image, in place of the image's own features."""
 
 import time
 from collections import Counter
@@ -19,27 +19,28 @@ from nmt.system.files import atomic_path, check_apart, read_lines, sha256, write
 from nmt.system.indices import Indices
 
 CHANNELS = BACKBONES["descriptions"]
-RAREST = 3  # descriptions that a word must be in
-NEAR = 0.9  # Dice coefficient of two sentences' words from which they are nearly the same
-SEED = 1  # of the singular value decomposition, a randomised one
-BLOCK = 10_000  # descriptions in memory at a time
+RAREST = 3  # minimum number of descriptions that contain a word
+NEAR = 0.9  # minimum Dice coefficient of two nearly equal sentences
+SEED = 1  # of the randomised singular value decomposition
+BLOCK = 10_000  # descriptions held in memory at a time
 
 Vectors = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
 class Lsa:
-    """Latent semantic analysis (Deerwester and others 1990): sentences as vectors of their words' TF-IDF."""
+    """Latent semantic analysis (Deerwester and others 1990): projects the TF-IDF of a sentence's words to a vector."""
 
-    words: NDArray[np.str_]  # (V,), sorted
+    words: NDArray[np.str_]  # (V,) sorted
     idf: NDArray[np.float64]  # (V,)
-    components: Vectors  # (CHANNELS, V), the first right singular vectors of the training text's TF-IDF
+    components: Vectors  # (CHANNELS, V) first right singular vectors of the TF-IDF matrix of the training text
 
     @classmethod
     def fit(cls, sentences: Sequence[str]) -> Self:
-        """Learn from sentences; raises ValueError where no word is in `RAREST` of them.
+        """Learn from sentences; if they have fewer than CHANNELS components, the others are zeros.
 
-        A text of few words has fewer components than CHANNELS; the others are zeros.
+        Raises:
+            ValueError: no word is in `RAREST` sentences.
         """
         from sklearn.decomposition import TruncatedSVD
 
@@ -53,26 +54,26 @@ class Lsa:
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Read what `write` wrote; raises DataError."""
+        """Read a file of `write`; raise DataError if it is missing or damaged."""
         try:
-            with np.load(path) as found:
-                return cls(found["words"], found["idf"], found["components"])
+            with np.load(path) as arrays:
+                return cls(arrays["words"], arrays["idf"], arrays["components"])
         except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
             raise DataError(f"{path}: expected an analysis, got: {error}; make it with `nmt lsa`") from None
 
     def write(self, path: Path) -> None:
-        """Write a whole file, ``.npz``."""
+        """Write the file ``path``, ``.npz``, atomically."""
         with atomic_path(path) as part, part.open("wb") as stream:
             np.savez(stream, words=self.words, idf=self.idf, components=self.components)
 
     def vectors(self, sentences: Sequence[str]) -> Vectors:
-        """Sentences as vectors (n, CHANNELS) of mean square 1; zeros for one without a known word."""
+        """Convert sentences to vectors (N, CHANNELS) of mean square 1; zeros for a sentence without known words."""
         vectorizer = _vectorizer(vocabulary=self.words)
         vectorizer.idf_ = self.idf
-        found: Vectors = np.asarray(vectorizer.transform(sentences) @ self.components.T, np.float32)
-        norms: Vectors = np.linalg.norm(found, axis=1, keepdims=True).astype(np.float32)
+        projected: Vectors = np.asarray(vectorizer.transform(sentences) @ self.components.T, np.float32)
+        norms: Vectors = np.linalg.norm(projected, axis=1, keepdims=True).astype(np.float32)
         norms[norms == 0] = 1
-        return found / norms * np.float32(CHANNELS**0.5)
+        return projected / norms * np.float32(CHANNELS**0.5)
 
 
 def _vectorizer(**options: Any) -> Any:
@@ -82,10 +83,14 @@ def _vectorizer(**options: Any) -> Any:
 
 
 def learn(text: Path, out: Path) -> None:
-    """Analyse the descriptions of the training images, one a line, into ``out``, ``.npz``.
+    """Learn an `Lsa` from the descriptions of the training images; writes the file ``out``, ``.npz``.
+
+    Args:
+        text: file with one description per line.
+        out: file to write.
 
     Raises:
-        DataError: the text is missing, not UTF-8, or no word is in several of its lines.
+        DataError: the text is missing or not UTF-8, or no word is in `RAREST` lines.
     """
     check_apart(out, [text])
     sentences = list(read_lines(text))
@@ -93,41 +98,46 @@ def learn(text: Path, out: Path) -> None:
         Lsa.fit(sentences).write(out)
     except ValueError:
         raise DataError(
-            f"{text}: expected descriptions, a line each, with words that are in {RAREST} of them or more, got "
-            f"{len(sentences):,} lines without; give more text"
+            f"{text}: expected one description per line, with words that {RAREST} or more lines share, got "
+            f"{len(sentences):,} lines without such words; add text"
         ) from None
 
 
 def write_regions(analysis: Path, sentences: Path, descriptions: Path, out: Path) -> None:
-    """Write ``out``, float16 (sentences, k - 1, CHANNELS), as `nmt.data.extract.extract` does, and its ``.json``.
+    """Write the array ``out``, float16 (sentences, k - 1, CHANNELS), in the format of `nmt.data.extract.extract`.
+
+    A row has the vectors of all descriptions of the image except one: the sentence itself or, if it is not among
+    them, the description most similar to it. Nearly equal descriptions (`NEAR`) become zeros. A ``.json`` file beside
+    the array records how it was made.
 
     Args:
-        analysis: that `learn` wrote.
-        sentences: one an image.
-        descriptions: k times as many: the first of every image, then the second of every image, and so on.
-        out: the array, ``.npy``. Its rows are the other descriptions of each image: without the sentence itself, or
-            what is most like it; one that is nearly the same (`NEAR`) becomes zeros.
+        analysis: file written by `learn`.
+        sentences: file with one sentence per image.
+        descriptions: file with k descriptions per image: the first of every image, then the second of every image,
+            and so on.
+        out: array to write, ``.npy``.
 
     Raises:
-        DataError: a file is missing or not UTF-8, or there are not several descriptions of every image.
+        DataError: a file is missing or not UTF-8, or the images do not have the same number, two or more, of
+            descriptions.
     """
     check_apart(out, [analysis, sentences, descriptions])
     started, lsa = time.perf_counter(), Lsa.load(analysis)
     texts, described = list(read_lines(sentences)), list(read_lines(descriptions))
-    of_each = len(described) // max(1, len(texts))
-    if of_each < 2 or of_each * len(texts) != len(described):
+    per_image = len(described) // max(1, len(texts))
+    if per_image < 2 or per_image * len(texts) != len(described):
         raise DataError(
-            f"{descriptions}: expected two or more descriptions of each of the {len(texts):,} images that {sentences} "
-            f"describes, as many of each, got {len(described):,} lines"
+            f"{descriptions}: expected two or more descriptions of each of the {len(texts):,} images of {sentences}, "
+            f"the same number for all images, got {len(described):,} lines"
         )
-    chosen, counts = _others(texts, described)
+    chosen, counts = _other_descriptions(texts, described)
     with atomic_path(out) as part:
-        array = np.lib.format.open_memmap(part, "w+", np.float16, (len(texts), of_each - 1, CHANNELS))
+        array = np.lib.format.open_memmap(part, "w+", np.float16, (len(texts), per_image - 1, CHANNELS))
         for rows, vectors in _in_blocks(lsa, described, chosen):
             array[rows] = vectors
         array.flush()
     write_json(out.with_suffix(".json"), {
-        "backbone": "descriptions", "weights_sha256": sha256(analysis), "images": len(texts), "regions": of_each - 1,
+        "backbone": "descriptions", "weights_sha256": sha256(analysis), "images": len(texts), "regions": per_image - 1,
         "channels": CHANNELS, "list_sha256": sha256(descriptions), "sentences_sha256": sha256(sentences),
         "list": str(descriptions), "blank": [], "left_out": counts, "pictures": "none: other descriptions of the same "
         "image as the sentence's, not the image", "sha256": sha256(out),
@@ -136,32 +146,35 @@ def write_regions(analysis: Path, sentences: Path, descriptions: Path, out: Path
     })  # fmt: skip
 
 
-def _others(texts: Sequence[str], described: Sequence[str]) -> tuple[Indices, dict[str, int]]:
-    """For each sentence the lines of its image's other descriptions (n, k - 1), -1 for none; and counts of why."""
+def _other_descriptions(texts: Sequence[str], described: Sequence[str]) -> tuple[Indices, dict[str, int]]:
+    """Return the lines of the other descriptions of each image (N, k - 1), and counts of the omitted ones by reason.
+
+    A nearly equal description has the line -1.
+    """
     images, counts, chosen = len(texts), Counter(itself=0, most_like_it=0, nearly_the_same=0), []
     for image, text in enumerate(texts):
         lines = list(range(image, len(described), images))
-        likeness = [likeness_of(text, described[line]) for line in lines]
-        nearest = int(np.argmax(likeness))
-        counts["itself" if likeness[nearest] == 1 else "most_like_it"] += 1
-        near = [value >= NEAR for value in likeness]
+        similarities = [similarity(text, described[line]) for line in lines]
+        nearest = int(np.argmax(similarities))
+        counts["itself" if similarities[nearest] == 1 else "most_like_it"] += 1
+        near = [value >= NEAR for value in similarities]
         others = [-1 if near[n] else line for n, line in enumerate(lines) if n != nearest]
         counts["nearly_the_same"] += others.count(-1)
         chosen.append(others)
     return np.array(chosen, np.int64), dict(counts)
 
 
-def likeness_of(one: str, other: str) -> float:
-    """How alike two sentences are: 1 where their `sources.key` is one, else the Dice coefficient of their words."""
-    if key(one) == key(other):
+def similarity(a: str, b: str) -> float:
+    """Return the similarity of two sentences: 1 for equal `sources.key`, else the Dice coefficient of their words."""
+    if key(a) == key(b):
         return 1.0
-    ours, theirs = (Counter(map(key, sentence.split())) for sentence in (one, other))
-    shared = (ours & theirs).total()
-    return min(2 * shared / max(1, ours.total() + theirs.total()), 1 - 1e-6)
+    words_a, words_b = (Counter(map(key, sentence.split())) for sentence in (a, b))
+    shared = (words_a & words_b).total()
+    return min(2 * shared / max(1, words_a.total() + words_b.total()), 1 - 1e-6)
 
 
 def _in_blocks(lsa: Lsa, described: Sequence[str], chosen: Indices) -> Iterator[tuple[slice, NDArray[np.float16]]]:
-    """Rows of the array and their vectors, some images at a time."""
+    """Yield blocks of the array: a slice of its rows and their vectors."""
     images = max(1, BLOCK // chosen.shape[1])
     for start in range(0, len(chosen), images):
         block = chosen[start : start + images]

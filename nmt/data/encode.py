@@ -1,4 +1,4 @@
-"""Encode a cleaned corpus as flat arrays of subword ids, written once and read memory-mapped."""
+"""Encode a cleaned corpus as flat arrays of subword ids, which training reads memory-mapped."""
 
 import shutil
 import zlib
@@ -27,60 +27,66 @@ from nmt.text.subwords import SIDES, Vocabulary, load_vocabularies
 
 SPLITS = ("train", "valid")
 CHUNK = 1_000_000
-"""Lines that are encoded before they are put on disk; shards share out such chunks."""
+"""Lines per chunk: chunks are written to disk one by one, and shards divide them among machines."""
 BATCH = 10_000
 """Lines encoded at a time."""
 IDS, LENGTHS = "ids", "lengths"
-"""The files of a chunk: flat ids, and how many each line has."""
+"""Files of a chunk: flat ids, and the number of ids of each line."""
 
 
 def encode_corpus(clean: Path, subwords: Path, out: Path, languages: str, shard: Shard | None = None) -> None:
-    """Encode training and validation text; ``out`` then holds all that training needs, subword models included.
+    """Encode the training and validation text; writes the folder ``out`` atomically.
+
+    The folder contains everything that training reads, including the subword models.
 
     Args:
         clean: folder of the cleaned text.
         subwords: folder of the subword models.
-        out: the folder to write, whole or not at all.
+        out: folder to write.
         languages: source and target, e.g. ``en-de``.
-        shard: encode this share of the chunks, and stop; None encodes those that are missing, and joins all.
+        shard: encode only this share of the chunks, without joining; None encodes all missing chunks and joins them.
 
     Raises:
-        DataError: a file is missing, not UTF-8, or the two sides differ in length.
-        ConfigError: the subwords are of other languages, or of these the other way round.
+        DataError: a file is missing or not UTF-8, or the two sides have different numbers of lines.
+        ConfigError: the subwords belong to other languages or to the other direction.
     """
     learned = read_json(subwords / "subwords.json")
-    if (of := learned.get("languages", languages)) != languages:  # a folder made before they were written down has none
-        raise ConfigError(f"{subwords}: expected subwords of {languages}, got those of {of}; learn these, or name them")
+    learned_languages = learned.get("languages", languages)  # older folders do not record them
+    if learned_languages != languages:
+        raise ConfigError(
+            f"{subwords}: expected subwords of {languages}, got those of {learned_languages}; learn subwords of "
+            f"{languages}, or change --languages"
+        )
     vocabularies = load_vocabularies(subwords, learned["vocab_sha256"])
     texts = {split: [clean / f"{split}.{language}" for language in languages.split("-")] for split in SPLITS}
-    read = [*(subwords / f"{side}.model" for side in SIDES), *chain.from_iterable(texts.values())]
+    inputs = [*(subwords / f"{side}.model" for side in SIDES), *chain.from_iterable(texts.values())]
     config = as_written(Subwords, learned["subwords"], subwords / "subwords.json")
-    chunks = Chunks(out, mark([CHUNK, config.dropout], read), CHUNK)
+    chunks = Chunks(out, mark([CHUNK, config.dropout], inputs), CHUNK)
     if shard:
         for split, files in texts.items():
             for file, vocabulary, side in zip(files, vocabularies, SIDES, strict=True):
-                _encode_side(chunks, file, vocabulary, f"{split}.{side}", _cuts(split, config), shard)
+                _encode_side(chunks, file, vocabulary, f"{split}.{side}", _dropouts(split, config), shard)
         return
     try:
         with atomic_directory(out, "meta.json") as folder:
             splits = {
-                split: _encode_split(chunks, split, files, vocabularies, _cuts(split, config), folder)
+                split: _encode_split(chunks, split, files, vocabularies, _dropouts(split, config), folder)
                 for split, files in texts.items()
             }
-            _complete(folder, clean, subwords, languages, splits)
+            _write_rest(folder, clean, subwords, languages, splits)
     except DataError:
-        chunks.forget()  # as it cannot go on
+        chunks.forget()  # the data is faulty, so they are useless
         raise
     chunks.forget()
 
 
-def _cuts(split: str, config: Subwords) -> list[float]:
-    """The dropout of each time that a split is encoded: what is translated is always cut in one way."""
+def _dropouts(split: str, config: Subwords) -> list[float]:
+    """Return the BPE-dropout of each encoding of a split; only the training split uses dropout."""
     return [config.dropout] * config.segmentations if split == "train" else [0.0]
 
 
-def _complete(folder: Path, clean: Path, subwords: Path, languages: str, splits: dict[str, Any]) -> None:
-    """Write what there is besides the arrays."""
+def _write_rest(folder: Path, clean: Path, subwords: Path, languages: str, splits: dict[str, Any]) -> None:
+    """Write all files except the arrays."""
     for name in (*(f"{side}.model" for side in SIDES), *(f"{side}.vocab" for side in SIDES)):
         shutil.copyfile(subwords / name, folder / name)
     if (dropped := clean / DROPPED).is_file():
@@ -106,15 +112,15 @@ def _encode_split(
     split: str,
     files: Sequence[Path],
     vocabularies: Sequence[Vocabulary],
-    cuts: Sequence[float],
+    dropouts: Sequence[float],
     folder: Path,
 ) -> dict[str, Any]:
-    """Encode the chunks of a split that are missing, and join all; returns its part of meta.json."""
+    """Encode all missing chunks of a split and join them; return its part of meta.json."""
     counts = []
     for file, vocabulary, side in zip(files, vocabularies, SIDES, strict=True):
-        places = _encode_side(chunks, file, vocabulary, f"{split}.{side}", cuts)
+        places = _encode_side(chunks, file, vocabulary, f"{split}.{side}", dropouts)
         counts.append(_join(places, folder / f"{split}.{side}", _dtype(vocabulary)))
-    _check_aligned(files, [sentences // len(cuts) for sentences, _ in counts])
+    _check_aligned(files, [sentences // len(dropouts) for sentences, _ in counts])
     return {
         "sentences": counts[0][0],
         **{f"{side}_pieces": pieces for side, (_, pieces) in zip(SIDES, counts, strict=True)},
@@ -125,38 +131,40 @@ def _encode_split(
 def _check_aligned(files: Sequence[Path], counts: Sequence[int]) -> None:
     if counts[0] != counts[1]:
         pairs = " and ".join(f"{file} has {count:,} lines" for file, count in zip(files, counts, strict=True))
-        raise DataError(f"{pairs}; expected as many on both sides: line n translates line n")
+        raise DataError(f"{pairs}; expected the same number on both sides, as line n translates line n")
     if not counts[0]:
-        raise DataError(f"{files[0]} and {files[1]}: expected sentences, got empty files; look at cleaning's report")
+        raise DataError(
+            f"{files[0]} and {files[1]}: expected sentences, got empty files; report.json of cleaning shows why"
+        )
 
 
 def _encode_side(
-    chunks: Chunks, text: Path, vocabulary: Vocabulary, name: str, cuts: Sequence[float], shard: Shard = WHOLE
+    chunks: Chunks, text: Path, vocabulary: Vocabulary, name: str, dropouts: Sequence[float], shard: Shard = WHOLE
 ) -> list[Path]:
-    """Encode a text once for each of ``cuts``, their dropout; returns the places of all chunks, in order."""
-    each = [_encode_chunks(chunks, text, vocabulary, f"{name}-{n}-", cut, shard) for n, cut in enumerate(cuts)]
-    return list(chain.from_iterable(each))
+    """Encode a text once per dropout; return the paths of all chunks, in order."""
+    rounds = [_encode_chunks(chunks, text, vocabulary, f"{name}-{n}-", p, shard) for n, p in enumerate(dropouts)]
+    return list(chain.from_iterable(rounds))
 
 
 def _encode_chunks(
     chunks: Chunks, text: Path, vocabulary: Vocabulary, name: str, dropout: float, shard: Shard
 ) -> list[Path]:
-    """Encode a shard's chunks of a text that are not there yet; returns the places of all chunks."""
+    """Encode the missing chunks of a shard of one text; return the paths of all chunks."""
     lines = count_lines(text)
     numbers = chunks.numbers(lines, shard)
     for place, block in chunks.undone(read_lines(text, numbers.start * CHUNK), numbers, name):
         with atomic_directory(place) as part, (part / IDS).open("wb") as ids, (part / LENGTHS).open("wb") as lengths:
-            while some := list(islice(block, BATCH)):
-                # Of the text and which time it is, so that an encoding that is resumed, or shared out, is the same.
-                seed = zlib.crc32("\n".join([name, *some]).encode()) if dropout else 0
-                rows = vocabulary.encode(some, dropout, seed)
+            while batch := list(islice(block, BATCH)):
+                # The seed depends only on the text and the round, so resuming and sharding do not change the ids.
+                seed = zlib.crc32("\n".join([name, *batch]).encode()) if dropout else 0
+                rows = vocabulary.encode(batch, dropout, seed)
                 np.fromiter(chain.from_iterable(rows), _dtype(vocabulary)).tofile(ids)
                 np.fromiter(map(len, rows), np.int64, len(rows)).tofile(lengths)
     return chunks.places(lines, name)
 
 
 def _join(places: Sequence[Path], out: Path, dtype: type[np.generic]) -> tuple[int, int]:
-    """Write ``out.npy`` (flat ids) and ``out.offsets.npy`` from chunks; gives counts of sentences and pieces."""
+    """Write ``out.npy`` (flat ids) and ``out.offsets.npy`` from chunks; return the numbers of sentences and pieces."""
     sentences = sum((place / LENGTHS).stat().st_size for place in places) // np.dtype(np.int64).itemsize
     pieces = sum((place / IDS).stat().st_size for place in places) // np.dtype(dtype).itemsize
     with _array(out.with_name(f"{out.name}.npy"), dtype, pieces) as stream:
@@ -172,7 +180,7 @@ def _join(places: Sequence[Path], out: Path, dtype: type[np.generic]) -> tuple[i
 
 @contextmanager
 def _array(path: Path, dtype: type[np.generic], items: int) -> Iterator[BinaryIO]:
-    """A file to write a flat array of so many items into, as `numpy.save` does."""
+    """Open a ``.npy`` file and write the header of a flat array; the caller writes the items."""
     with path.open("wb") as stream:
         header = {"descr": np.lib.format.dtype_to_descr(np.dtype(dtype)), "fortran_order": False, "shape": (items,)}
         np.lib.format.write_array_header_1_0(stream, header)

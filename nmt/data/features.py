@@ -1,4 +1,4 @@
-"""The pictures of a split's sentences, as features: memory-mapped, and the right ones, others, or none."""
+"""Memory-mapped image features of the sentences of a split: the matching pictures, other pictures, or none."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -14,35 +14,37 @@ from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import read_json, sha256
 from nmt.system.indices import Indices
 
-SEED = 1  # of the random pictures: for a split they are the same in every training and translation
+SEED = 1  # of the random pictures, so that every training and translation shows the same ones
 
 
 def load_features(array: Path) -> NDArray[Any]:
-    """The array of image features, left on disk; raises DataError where it is none."""
+    """Memory-map an array of image features; raise DataError if the file is missing or not such an array."""
     try:
-        found = np.load(array, mmap_mode="r")
+        features = np.load(array, mmap_mode="r")
     except (OSError, ValueError, EOFError) as error:
         raise DataError(f"{array}: expected image features, got: {error}; run `nmt features`") from None
-    if not isinstance(found, np.ndarray) or not np.issubdtype(found.dtype, np.floating):
-        raise DataError(f"{array}: expected image features, an array of numbers, got another; run `nmt features`")
-    return found
+    if not isinstance(features, np.ndarray) or not np.issubdtype(features.dtype, np.floating):
+        raise DataError(
+            f"{array}: expected image features, an array of floating-point numbers, got other data; run `nmt features`"
+        )
+    return features
 
 
 class Images:
-    """Image features by sentence."""
+    """Image features of sentences, by sentence index."""
 
     def __init__(self, array: Path, shown: Shown, lines: Indices, total: int, config: MultimodalConfig) -> None:
-        """Open an array.
+        """Open an array of features.
 
         Args:
-            array: ``.npy``, (images, regions, channels), a row for each line of the raw text.
-            shown: which picture a sentence gets.
-            lines: the line of each sentence, from 0.
-            total: lines of the raw text, those that cleaning dropped included.
-            config: of the model that looks at them.
+            array: ``.npy`` file, (images, regions, channels), with one row per line of the raw text.
+            shown: which picture each sentence gets.
+            lines: raw line number of each sentence, from 0.
+            total: number of lines of the raw text, including those that cleaning dropped.
+            config: configuration of the model.
 
         Raises:
-            DataError: no such array, or its shape is not what text and model expect.
+            DataError: the array is missing, or its shape does not fit the text and the model.
         """
         self._rows, self._name = choose(shown, total)[lines], array
         self._array = load_features(array)
@@ -54,59 +56,59 @@ class Images:
             )
 
     def __call__(self, indices: Indices) -> Tensor:
-        """Features (B, R, C) of the sentences of these indices, in the array's precision."""
-        found = torch.from_numpy(self._array[self._rows[indices]])
-        if not found.isfinite().all():
-            row = int(self._rows[indices][(~found.isfinite()).flatten(1).any(1)][0])
+        """Return the features (B, R, C) of these sentences (B,), in the precision of the array."""
+        features = torch.from_numpy(self._array[self._rows[indices]])
+        if not features.isfinite().all():
+            row = int(self._rows[indices][(~features.isfinite()).flatten(1).any(1)][0])
             raise DataError(f"{self._name}: expected numbers, got nan or inf in row {row} (from 0); make it again")
-        return found
+        return features
 
 
 Pictures = Callable[[Indices], Tensor | None]
-"""From sentences (B,) to the features of their pictures (B, R, C), or None: blank ones, or nobody looks."""
-OfSplit = Callable[[str, Indices, int], Pictures]
-"""From a split, the raw line of each of its sentences, and how many lines there are, to its pictures."""
+"""Maps sentence indices (B,) to features (B, R, C), or to None for blank pictures and text-only models."""
+PictureLoader = Callable[[str, Indices, int], Pictures]
+"""Maps a split, the raw line number of each of its sentences and the number of raw lines to its pictures."""
 
 
 def no_pictures(_: Indices) -> Tensor | None:
-    """No pictures."""
+    """Return None: blank pictures, or the model is text-only."""
     return None
 
 
 def choose(shown: Shown, total: int) -> Indices:
-    """The row of the picture that each of ``total`` lines is shown.
+    """Return the row of the picture for each of ``total`` lines, (total,).
 
-    Random ones are never the right ones: lines take their pictures from each other in a circle of random order.
+    A random picture is never the line's own: each line takes the picture of the previous line in a random cycle.
     """
     rows = np.arange(total)
     if shown == "random":
-        circle = np.random.default_rng((SEED, total)).permutation(total)
-        rows[circle] = np.roll(circle, 1)
+        cycle = np.random.default_rng((SEED, total)).permutation(total)
+        rows[cycle] = np.roll(cycle, 1)
     elif shown == "swapped":
         rows = np.minimum(rows ^ 1, total - 1)
     return rows
 
 
 def channels(config: MultimodalConfig) -> int:
-    """Columns of the features that a model looks at."""
+    """Return the number of channels of a model's image features."""
     return config.channels or BACKBONES[config.backbone]
 
 
-def of_split(
+def pictures_of_split(
     config: ModelConfig, shown: Shown | None, features: Path | None, split: str, lines: Indices, total: int
 ) -> Pictures:
-    """The pictures of a split for a model: `no_pictures` for a model that looks at none, or is shown blank ones.
+    """Return the pictures of a split for a model: `no_pictures` for a text-only model or blank pictures.
 
     Args:
-        config: of the model, of any kind.
-        shown: which pictures; None for those of its training.
-        features: a folder of arrays by split, or one array.
-        split: which array of the folder.
+        config: configuration of the model, of any kind.
+        shown: which picture each sentence gets; None for the setting of the training.
+        features: folder with one array per split, or one array.
+        split: name of the array in the folder.
         lines: see `Images`.
         total: see `Images`.
 
     Raises:
-        ConfigError: the model looks at pictures and there are none, or looks at none and there are.
+        ConfigError: a multimodal model has no features, or a text-only model has some.
         DataError: see `Images`.
     """
     if not isinstance(config, MultimodalConfig):
@@ -124,15 +126,15 @@ def of_split(
 
 
 def feature_fingerprint(config: ModelConfig, features: Path | None) -> dict[str, Any]:
-    """Identify the features that a training looks at: checksums and making by split; empty if it looks at none."""
+    """Identify the features of a training: checksums and origin by split; empty for blank pictures or none."""
     if not isinstance(config, MultimodalConfig) or config.images == "blank" or features is None:
         return {}
     return {"images": {split: describe(features / f"{split}.npy") for split in ("train", "valid")}}
 
 
 def describe(array: Path) -> dict[str, Any]:
-    """What an array of features is: its checksum, and how it was made where `nmt features` wrote that beside it."""
-    beside = array.with_suffix(".json")
-    made = read_json(beside) if beside.is_file() else {}
+    """Return the checksum of an array of features and, if `nmt features` recorded it, how the array was made."""
+    path = array.with_suffix(".json")
+    record = read_json(path) if path.is_file() else {}
     keys = ("sha256", "backbone", "weights_sha256", "list_sha256", "blank")
-    return {key: made[key] for key in keys} if set(keys) <= set(made) else {"sha256": sha256(array)}
+    return {key: record[key] for key in keys} if set(keys) <= set(record) else {"sha256": sha256(array)}

@@ -128,13 +128,13 @@ def write_over(
         ConfigError: the model does not attend to the regions of pictures, or has no such layer or head.
         DataError: the picture cannot be read.
     """
-    from nmt.data.extract import of_picture
+    from nmt.data.extract import features_of_picture
     from nmt.report.heatmaps import Overlay, draw_over, readable
 
     config = translator.model.config
     if not isinstance(config, MultimodalConfig) or config.fusion == "gated":
         raise ConfigError("--image: expected a multimodal model that attends to regions, got another; leave it out")
-    square, features = of_picture(picture, config, translator.device)
+    square, features = features_of_picture(picture, config, translator.device)
     translation = translator.translate_clean([line], decoding, pictures=lambda _: features)[0][0]
     attentions = translator.attentions(line, translation, features)
     by_piece = head == "mean" and layer == "all"

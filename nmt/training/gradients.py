@@ -68,7 +68,7 @@ class Gradients:
         with torch.autocast(self._device.type, torch.bfloat16, enabled=config.precision == "bf16"):
             inputs = batch.twice() if consistency else batch
             outputs = self._model(inputs.source, inputs.target[:, :-1], inputs.images)
-            hidden = outputs.flatten(0, 1).index_select(0, inputs.places).float()
+            hidden = outputs.flatten(0, 1).index_select(0, inputs.positions).float()
             weight = self._model.projection.weight
             loss, nll, correct = cross_entropy(hidden, weight, batch.expected, config.label_smoothing, consistency)
         (loss / self.pieces).backward()  # type: ignore[no-untyped-call]

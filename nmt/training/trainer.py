@@ -9,7 +9,7 @@ import torch
 
 from nmt.config.models import MultimodalConfig
 from nmt.data.batches import Parallel
-from nmt.data.features import of_split
+from nmt.data.features import pictures_of_split
 from nmt.models.build import build
 from nmt.system import machine
 from nmt.system.errors import ConfigError
@@ -50,9 +50,9 @@ class Trainer:
         self.model = build(config.model, sizes[0], sizes[1], meta["ids"]["pad"]).to(device)
         vectors.fill(self.model)
         looks = isinstance(config.model, MultimodalConfig) or images
-        pictures = partial(of_split, config.model, None, images) if looks else None
+        pictures = partial(pictures_of_split, config.model, None, images) if looks else None
         data = Parallel(encoded, "train", self.model.longest, pictures)
-        sample = data.spread(self.config.train_bleu) if self.config.train_bleu else None
+        sample = data.sample(self.config.train_bleu) if self.config.train_bleu else None
         self.updates = Updates(data, self.config, seed, device, processes)
         self.gradients = Gradients(self.model, self.config, device, self.updates.total / self.updates.per_epoch)
         self.validation = Validation(encoded, device, self.model.longest, sample, pictures, processes)

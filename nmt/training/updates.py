@@ -78,7 +78,7 @@ class Updates:
     def _batch(self, indices: Indices) -> Batch:
         """Return the batch; for a GPU in pinned memory, so that the copy to the GPU can be asynchronous."""
         batch = self.data.batch(indices)
-        return batch.each(torch.Tensor.pin_memory) if self._on_gpu else batch
+        return batch.map_tensors(torch.Tensor.pin_memory) if self._on_gpu else batch
 
 
 def dropout_seed(seed: int, update: int, rank: int) -> int:

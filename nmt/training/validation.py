@@ -9,7 +9,7 @@ import torch
 
 from nmt.config.decoding import Decoding
 from nmt.data.batches import Parallel
-from nmt.data.features import OfSplit
+from nmt.data.features import PictureLoader
 from nmt.models.base import TranslationModel
 from nmt.models.loss import cross_entropy
 from nmt.models.search import search
@@ -31,7 +31,7 @@ class Validation:
         device: torch.device,
         longest: int,
         sample: Parallel | None = None,
-        pictures: OfSplit | None = None,
+        pictures: PictureLoader | None = None,
         processes: Processes = SINGLE_PROCESS,
     ) -> None:
         self._device, self._processes = device, processes
@@ -42,7 +42,7 @@ class Validation:
             raise DataError(
                 f"{encoded}/valid.references.txt: expected {count} lines, got {len(lines)}; run `nmt encode` again"
             )
-        self._references = [lines[i] for i in self._pairs.kept]
+        self._references = [lines[i] for i in self._pairs.indices]
         self._sample = sample  # of the training set
 
     @torch.inference_mode()
@@ -52,7 +52,8 @@ class Validation:
         sums = torch.zeros(3, dtype=torch.float64)
         for indices in self._processes.share(self._pairs.batches(BATCH[self._device.type])):
             batch = self._pairs.batch(indices).to(self._device)
-            hidden = model(batch.source, batch.target[:, :-1], batch.images).flatten(0, 1).index_select(0, batch.places)
+            outputs = model(batch.source, batch.target[:, :-1], batch.images)
+            hidden = outputs.flatten(0, 1).index_select(0, batch.positions)
             _, nll, correct = cross_entropy(hidden, model.projection.weight, batch.expected)
             sums += torch.tensor([float(nll), float(correct), batch.pieces])
         model.train()
@@ -68,11 +69,11 @@ class Validation:
         """Return the same for the sample of training sentences; their references are decoded from their pieces."""
         if self._sample is None:
             return None
-        references = self._vocabulary.decode([self._sample.target.pieces(i) for i in self._sample.kept])
+        references = self._vocabulary.decode([self._sample.target.pieces(i) for i in self._sample.indices])
         return bleu(self._translate(model, self._sample), references)
 
     def _translate(self, model: TranslationModel, pairs: Parallel) -> list[str]:
-        """Translate greedily, in the order of ``pairs.kept``."""
+        """Translate greedily, in the order of ``pairs.indices``."""
         model.eval()
         translations: dict[int, list[int]] = {}
         for indices in self._processes.share(pairs.batches(BATCH[self._device.type])):
@@ -81,7 +82,7 @@ class Validation:
             translations.update((int(i), hypotheses[0].ids) for i, hypotheses in zip(indices, best, strict=True))
         model.train()
         merged = self._processes.merge(translations)
-        return self._vocabulary.decode([merged[int(i)] for i in pairs.kept])
+        return self._vocabulary.decode([merged[int(i)] for i in pairs.indices])
 
 
 def bleu(hypotheses: Sequence[str], references: Sequence[str]) -> float:

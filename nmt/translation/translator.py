@@ -18,7 +18,7 @@ from nmt.config.decoding import Decoding
 from nmt.config.models import ModelConfig, Shown
 from nmt.config.types import amount
 from nmt.data.batches import cut
-from nmt.data.features import Pictures, no_pictures, of_split
+from nmt.data.features import Pictures, no_pictures, pictures_of_split
 from nmt.models.base import TranslationModel
 from nmt.models.build import build
 from nmt.models.search import Decoder, Ensemble, Hypothesis, search
@@ -221,7 +221,7 @@ class Translator:
             ConfigError: the model is multimodal and there is no array.
             DataError: the shape of the array does not fit the lines or the model.
         """
-        return of_split(self.model.config, shown, images, "", np.arange(count), count)
+        return pictures_of_split(self.model.config, shown, images, "", np.arange(count), count)
 
     @property
     def has_attention(self) -> bool:

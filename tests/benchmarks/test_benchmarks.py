@@ -43,7 +43,7 @@ def test_matrix_products_of_a_transformer_are_those_that_torch_counts() -> None:
 
 def test_padding_is_not_counted_as_arithmetic() -> None:
     sizes, short, long = {"layers": 1, "width": 8, "ffn": 8, "heads": 1}, batch(1, 5, 5), batch(1, 9, 9)
-    padded = Batch(F.pad(short.source, (0, 4)), F.pad(short.target, (0, 4)), short.places)
+    padded = Batch(F.pad(short.source, (0, 4)), F.pad(short.target, (0, 4)), short.positions)
     both = Batch(torch.cat([padded.source, long.source]), torch.cat([padded.target, long.target]), torch.arange(12))
     assert training.flops(sizes, 20, [both]) == pytest.approx(training.flops(sizes, 20, [short, long]))
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from commands import run
 
-from nmt.data.descriptions import CHANNELS, Lsa, likeness_of
+from nmt.data.descriptions import CHANNELS, Lsa, similarity
 from nmt.system.errors import DataError
 
 COLOURS = ["red", "green", "blue", "black"]
@@ -72,10 +72,10 @@ def test_vectors_are_tf_idf_in_fewer_dimensions() -> None:
 
 
 def test_likeness_is_one_only_for_the_same_words_in_order() -> None:
-    assert likeness_of("A dog, running!", "a DOG running") == 1
-    assert likeness_of("a dog running", "running a dog") < 1
-    assert likeness_of("a b c", "a b d") == pytest.approx(2 / 3)
-    assert likeness_of("", "a dog") == 0
+    assert similarity("A dog, running!", "a DOG running") == 1
+    assert similarity("a dog running", "running a dog") < 1
+    assert similarity("a b c", "a b d") == pytest.approx(2 / 3)
+    assert similarity("", "a dog") == 0
 
 
 @pytest.mark.parametrize("lines", ["a dog\n", "a dog\n" * 17, ""])
@@ -90,7 +90,7 @@ def test_images_with_differently_many_descriptions_are_refused(folder: Path, lin
 def test_a_text_without_common_words_and_a_damaged_analysis_are_refused(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("one\ntwo\n")
     code, output = run("lsa", tmp_path / "text", tmp_path / "lsa.npz")
-    assert code == 1 and "words that are in 3 of them" in output and not (tmp_path / "lsa.npz").exists()
+    assert code == 1 and "words that 3 or more lines share" in output and not (tmp_path / "lsa.npz").exists()
     code, output = run("lsa", tmp_path / "text", tmp_path / "text")
     assert code == 1 and "text: expected another file than is read" in output
     assert (tmp_path / "text").read_text() == "one\ntwo\n"

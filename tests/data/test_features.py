@@ -116,7 +116,7 @@ def test_an_interrupted_array_goes_on_where_it_was(
 def test_another_list_starts_anew(tmp_path: Path, tiny: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     names, out = paint(tmp_path / "images", 4), tmp_path / "out.npy"
     (tmp_path / "images" / "3.png").write_bytes(b"broken")
-    with pytest.raises(DataError, match="1 cannot be had"):
+    with pytest.raises(DataError, match="1 cannot be read"):
         extract(tmp_path / "images", names, out, "resnet50")
     names.write_text("2.png\n1.png\n")
     extract(tmp_path / "images", names, out, "resnet50")
@@ -127,7 +127,7 @@ def test_the_same_list_of_other_pictures_starts_anew(tmp_path: Path, tiny: list[
     names, out = paint(tmp_path / "images", 4), tmp_path / "out.npy"
     paint(tmp_path / "others", 4)
     (tmp_path / "images" / "3.png").write_bytes(b"broken")
-    with pytest.raises(DataError, match="1 cannot be had"):
+    with pytest.raises(DataError, match="1 cannot be read"):
         extract(tmp_path / "images", names, out, "resnet50")
     extract(tmp_path / "others", names, out, "resnet50")
     assert tiny == [3, 4]
@@ -141,7 +141,7 @@ def test_faulty_pictures_are_named_in_one_list_and_tried_again_once_mended(tmp_p
     with pytest.raises(DataError) as found:
         extract(tmp_path / "images", names, out, "resnet50")
     message = str(found.value)
-    assert "but 2 cannot be had:\n  1.png: cannot identify image file" in message and "\n  4.png: " in message
+    assert "but 2 cannot be read:\n  1.png: cannot identify image file" in message and "\n  4.png: " in message
     assert "--missing blank" in message and not out.exists()
     (tmp_path / "images" / "4.png").write_bytes(whole)
     Image.new("RGB", (64, 64), (10, 0, 0)).save(tmp_path / "images" / "1.png")
@@ -156,7 +156,7 @@ def test_missing_pictures_are_refused_before_anything_is_computed_or_left_blank(
     names.write_text("1.png\nno.png\n2.png\n")
     arguments = ["features", tmp_path / "images", names, out, "--device", "cpu"]
     code, output = run(*arguments)
-    assert code == 1 and "1 cannot be had:\n  no.png: no such file\n" in output and not tiny
+    assert code == 1 and "1 cannot be read:\n  no.png: no such file\n" in output and not tiny
     code, output = run(*arguments, "--missing", "blank")
     assert code == 0, output
     assert np.load(out).any(axis=(1, 2)).tolist() == [True, False, True]
@@ -170,7 +170,7 @@ def test_an_array_is_npy_and_beside_it_its_description(tmp_path: Path, tiny: lis
 
 def test_an_empty_list_is_refused(tmp_path: Path, tiny: list[int]) -> None:
     (tmp_path / "names.txt").write_text("")
-    with pytest.raises(DataError, match=r"names\.txt: expected names of pictures, one a line, got none"):
+    with pytest.raises(DataError, match=r"names\.txt: expected names of pictures, one per line, got none"):
         extract(tmp_path, tmp_path / "names.txt", tmp_path / "out.npy", "resnet50")
 
 

@@ -16,7 +16,7 @@ from nmt.config.decoding import Decoding
 from nmt.config.models import MultimodalConfig, TransformerConfig
 from nmt.data.batches import Parallel
 from nmt.data.encode import encode_corpus
-from nmt.data.features import choose, no_pictures, of_split
+from nmt.data.features import choose, no_pictures, pictures_of_split
 from nmt.models.build import build
 from nmt.models.multimodal import ImageQueries
 from nmt.models.multimodal import Multimodal as Model
@@ -180,7 +180,7 @@ def scenes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_batches_carry_the_pictures_of_their_own_lines(scenes: Path) -> None:
     config = MultimodalConfig.model_validate(settings("queries"))
-    data = Parallel(scenes / "encoded", "train", None, lambda *split: of_split(config, None, scenes, *split))
+    data = Parallel(scenes / "encoded", "train", None, lambda *split: pictures_of_split(config, None, scenes, *split))
     array = np.load(scenes / "train.npy")
     for indices in data.batches("64 sentences", (1, 0)):
         images = data.batch(indices).images
@@ -205,19 +205,20 @@ def test_features_that_do_not_fit_are_refused(
     if shape:
         np.save(tmp_path / "train.npy", np.zeros(shape, np.float16))
     with pytest.raises(DataError, match=message):
-        Parallel(scenes / "encoded", "train", None, lambda *split: of_split(config, None, tmp_path, *split))
+        Parallel(scenes / "encoded", "train", None, lambda *split: pictures_of_split(config, None, tmp_path, *split))
 
 
 def test_a_multimodal_model_asks_for_features_and_others_take_none(scenes: Path) -> None:
     text, config = TransformerConfig(), MultimodalConfig.model_validate(settings("queries"))
     split = "train", np.arange(400), 400
-    assert of_split(text, None, None, *split) is no_pictures and of_split(config, "blank", None, *split) is no_pictures
+    assert pictures_of_split(text, None, None, *split) is no_pictures
+    assert pictures_of_split(config, "blank", None, *split) is no_pictures
     with pytest.raises(ConfigError, match="--images: expected a multimodal model, got transformer"):
-        of_split(text, None, scenes, *split)
+        pictures_of_split(text, None, scenes, *split)
     with pytest.raises(ConfigError, match="images: expected a multimodal model, got transformer"):
-        of_split(text, "random", None, *split)
+        pictures_of_split(text, "random", None, *split)
     with pytest.raises(ConfigError, match="--images: expected image features for a multimodal model, got none"):
-        of_split(config, None, None, *split)
+        pictures_of_split(config, None, None, *split)
 
 
 @pytest.fixture(scope="module")
