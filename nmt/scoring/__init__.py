@@ -1,1 +1,1 @@
-"""How good a translation is: scores by sacrebleu, and whether a difference between systems is more than chance."""
+"""Evaluation: scores with sacrebleu and METEOR, and significance tests between systems."""

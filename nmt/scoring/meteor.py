@@ -1,4 +1,4 @@
-"""METEOR in its two kinds, Java METEOR 1.5 and NLTK's, as metrics that sacrebleu's intervals and tests work on."""
+"""Two kinds of METEOR, Java METEOR 1.5 and NLTK's, as sacrebleu metrics with intervals and significance tests."""
 
 import os
 import shlex
@@ -18,42 +18,44 @@ from sacrebleu.metrics.base import Metric, Score, Signature
 from nmt.system.errors import ConfigError, DataError
 
 JAR = "pycocoevalcap/meteor/meteor-1.5.jar"
-"""Where the package has it; paraphrase tables lie in ``data/`` beside it."""
+"""Path of the jar in its package; the paraphrase tables are in ``data/`` beside it."""
 EXTRA = "pip install -e '.[meteor]'"
 
 
 @dataclass(frozen=True)
 class Language:
-    """What METEOR 1.5 sets for a language: the jar's own defaults, after Denkowski and Lavie (2014)."""
+    """METEOR 1.5's settings for a language: the jar's defaults, after Denkowski and Lavie (2014)."""
 
-    code: str
-    weights: Mapping[str, float]  # of the modules, in their order
+    code: str  # the jar's code of the language
+    weights: Mapping[str, float]  # weight of each matching module, in the jar's order
     parameters: tuple[float, float, float, float] = (0.75, 1.4, 0.7, 0.5)  # alpha, beta, gamma, delta
-    normalizer: bool = True  # else the jar can only lowercase
+    normalizer: bool = True  # whether the jar can normalise the text; otherwise it only lowercases
 
 
-_ANY = {"exact": 1.0, "stem": 0.5}
+_DEFAULT = {"exact": 1.0, "stem": 0.5}
 LANGUAGES = {
     "cs": Language("cz", {"exact": 1.0, "paraphrase": 0.4}, (0.95, 0.2, 0.6, 0.8)),
     "de": Language("de", {"exact": 1.0, "stem": 0.8, "paraphrase": 0.2}, (0.95, 1.0, 0.55, 0.55)),
     "en": Language("en", {"exact": 1.0, "stem": 0.6, "synonym": 0.8, "paraphrase": 0.6}, (0.85, 0.2, 0.6, 0.75)),
     "es": Language("es", {"exact": 1.0, "stem": 0.8, "paraphrase": 0.6}, (0.65, 1.3, 0.5, 0.8)),
     "fr": Language("fr", {"exact": 1.0, "stem": 0.2, "paraphrase": 0.4}, (0.9, 1.4, 0.6, 0.65)),
-    "ru": Language("ru", _ANY | {"paraphrase": 0.5}),
-    "sv": Language("se", _ANY, normalizer=False),
-} | {code: Language(code, _ANY, normalizer=False) for code in ("da", "fi", "hu", "it", "nl", "no", "pt", "ro", "tr")}
-"""The languages that METEOR 1.5 knows, by ISO code."""
+    "ru": Language("ru", _DEFAULT | {"paraphrase": 0.5}),
+    "sv": Language("se", _DEFAULT, normalizer=False),
+} | {
+    code: Language(code, _DEFAULT, normalizer=False) for code in ("da", "fi", "hu", "it", "nl", "no", "pt", "ro", "tr")
+}
+"""Languages that METEOR 1.5 knows, by ISO code."""
 
 
 def check_language(language: str) -> None:
-    """Raise a ConfigError where METEOR does not know a language."""
+    """Raise ConfigError if METEOR does not know a language."""
     if language not in LANGUAGES:
         known = ", ".join(sorted(LANGUAGES))
         raise ConfigError(f"METEOR 1.5 does not know the language '{language}'; it knows {known}; leave meteor out")
 
 
 def check_tools(metrics: Container[str]) -> None:
-    """Raise a ConfigError where what these metrics need is missing: Java and the jar, or NLTK and its WordNet."""
+    """Raise ConfigError if a tool of these metrics is missing: Java and the jar, or NLTK and its WordNet."""
     if "meteor" in metrics:
         java(), jar()
     if "meteor_nltk" in metrics:
@@ -61,9 +63,9 @@ def check_tools(metrics: Container[str]) -> None:
 
 
 def java() -> str:
-    """The command that runs Java; raises ConfigError where there is none."""
-    if found := shutil.which("java"):
-        return found
+    """Return the path of the Java command; raise ConfigError if it is missing."""
+    if path := shutil.which("java"):
+        return path
     raise ConfigError(
         "meteor needs Java, but there is no command 'java'; install it (on Debian: apt-get install "
         "default-jre-headless), or leave meteor out of the table's metrics"
@@ -71,11 +73,13 @@ def java() -> str:
 
 
 def jar() -> Path:
-    """METEOR's jar: what METEOR_JAR names, else that of the package pycocoevalcap; raises ConfigError."""
-    if named := os.environ.get("METEOR_JAR"):
-        path = Path(named).absolute()
+    """Return METEOR's jar: the file in METEOR_JAR, else the jar of pycocoevalcap; raise ConfigError if missing."""
+    if value := os.environ.get("METEOR_JAR"):
+        path = Path(value).absolute()
         if not path.is_file():
-            raise ConfigError(f"METEOR_JAR: expected the path of meteor-1.5.jar, got '{named}', where no file is")
+            raise ConfigError(
+                f"METEOR_JAR: expected the path of meteor-1.5.jar, got '{value}', which is not a file; correct it"
+            )
         return path
     try:
         path = Path(str(distribution("pycocoevalcap").locate_file(JAR)))
@@ -84,13 +88,13 @@ def jar() -> Path:
     if path.is_file():
         return path
     raise ConfigError(
-        f"meteor needs meteor-1.5.jar of the package pycocoevalcap, which is not installed; {EXTRA}, or name the "
-        "jar of a download of METEOR in METEOR_JAR, or leave meteor out of the table's metrics"
+        f"meteor needs meteor-1.5.jar of the package pycocoevalcap, which is not installed; {EXTRA}, or download "
+        "METEOR and set METEOR_JAR to the path of its jar, or leave meteor out of the table's metrics"
     )
 
 
 class _Meteor(Metric):
-    """What the two kinds share: one reference, and a score of the sum of the sentences' statistics."""
+    """Base of both kinds: one reference per sentence, and a score computed from the summed sentence statistics."""
 
     def _aggregate_and_compute(self, stats: Sequence[Sequence[float]]) -> Any:
         return self._compute_score_from_stats(np.sum(np.asarray(stats, np.float64), axis=0))
@@ -109,10 +113,17 @@ class _JavaSignature(Signature):
 
 
 class Meteor(_Meteor):
-    """Java METEOR 1.5 (Denkowski and Lavie 2014), 0 to 100: the jar aligns, all lines by one process.
+    """Java METEOR 1.5 (Denkowski and Lavie 2014), 0 to 100.
 
-    The score of a corpus is that of the sums of its sentences' statistics, so it is computed here from what the jar
-    prints with ``-ssOut``. A language whose paraphrase table does not lie beside the jar is scored without that module.
+    One process of the jar aligns all lines and prints the statistics of each sentence (``-ssOut``). This class sums
+    them and computes the corpus score from the sums, as the jar does. If the paraphrase table of the language is
+    missing beside the jar, the score does not use the paraphrase module.
+
+    Attributes:
+        reduced: whether the paraphrase module is missing.
+        weights: weight of each module.
+        options: options of the jar.
+        id: METEOR's name for these settings, as the jar prints it.
 
     Raises:
         ConfigError: METEOR does not know the language, or Java or the jar is missing.
@@ -123,84 +134,87 @@ class Meteor(_Meteor):
     def __init__(self, language: str) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         check_language(language)
-        self._java, self._jar, self._known = java(), jar(), LANGUAGES[language]
-        table = self._jar.parent / "data" / f"paraphrase-{self._known.code}.gz"
-        self.reduced = "paraphrase" in self._known.weights and not table.is_file()
-        self.weights = {m: w for m, w in self._known.weights.items() if not (self.reduced and m == "paraphrase")}
+        self._java, self._jar, self._language = java(), jar(), LANGUAGES[language]
+        table = self._jar.parent / "data" / f"paraphrase-{self._language.code}.gz"
+        self.reduced = "paraphrase" in self._language.weights and not table.is_file()
+        self.weights = {m: w for m, w in self._language.weights.items() if not (self.reduced and m == "paraphrase")}
         self.options = self._options()
         self.id = self._id()
 
     def _options(self) -> list[str]:
-        options = ["-l", self._known.code, "-norm" if self._known.normalizer else "-lower"]
+        options = ["-l", self._language.code, "-norm" if self._language.normalizer else "-lower"]
         if self.reduced:
             options += ["-m", self.modules, "-w", " ".join(map(str, self.weights.values()))]
         return options
 
     def _id(self) -> str:
-        """METEOR's name for a score's settings, as the jar prints it."""
-        parameters = "_".join(map(str, self._known.parameters))
+        parameters = "_".join(map(str, self._language.parameters))
         modules = "_".join(module[:2] for module in self.weights)
         weights = "_".join(map(str, self.weights.values()))
-        case = "norm" if self._known.normalizer else "lc_only"
-        return f"meteor-1.5-wo-{self._known.code}-{case}-{parameters}-{modules}-{weights}"
+        case = "norm" if self._language.normalizer else "lc_only"
+        return f"meteor-1.5-wo-{self._language.code}-{case}-{parameters}-{modules}-{weights}"
 
     @property
     def modules(self) -> str:
-        """The modules that align words, e.g. ``exact stem``."""
+        """Names of the modules that align words, e.g. ``exact stem``."""
         return " ".join(self.weights)
 
     def command(self, hypotheses: str, references: str) -> str:
-        """The command that prints the score (0 to 1) of two files."""
+        """Return the command that prints the score (0 to 1) of two files."""
         return f"java -Xmx2G -jar {self._jar.name} {hypotheses} {references} {shlex.join(self.options)}"
 
     def _extract_corpus_statistics(
         self, hypotheses: Sequence[str], references: Sequence[Sequence[str]] | None
     ) -> NDArray[np.float64]:
-        """For each sentence (N, 7): weighted words, weighted matches and matched words of both sides, and chunks.
+        """Return the statistics of each sentence (N, 7).
 
-        As in the jar, a sentence that equals its reference has no chunks.
+        The columns are weighted words, weighted matches and matched words, each of hypothesis and reference, and
+        chunks. As in the jar, a sentence that equals its reference has 0 chunks.
         """
         assert references is not None and len(references) == 1
         self.num_refs = 1
         counts = self._align(hypotheses, references[0])
-        *_, delta = self._known.parameters
-        lengths, function = counts[:, 0:2], counts[:, 2:4]
-        stages = counts[:, 4:20].reshape(-1, 4, 2, 2)[:, : len(self.weights)]  # stage, content or function word, side
-        weighted = np.einsum("nmks,m,k->ns", stages, list(self.weights.values()), [delta, 1 - delta])
-        weighted_lengths = delta * (lengths - function) + (1 - delta) * function
+        *_, delta = self._language.parameters
+        lengths, function_words = counts[:, 0:2], counts[:, 2:4]
+        # (N, module, content or function word, hypothesis or reference)
+        matches = counts[:, 4:20].reshape(-1, 4, 2, 2)[:, : len(self.weights)]
+        weighted = np.einsum("nmks,m,k->ns", matches, list(self.weights.values()), [delta, 1 - delta])
+        weighted_lengths = delta * (lengths - function_words) + (1 - delta) * function_words
         chunks, matched = counts[:, 20:21], counts[:, 21:23]
         equal = (chunks == 1) & (matched == lengths).all(axis=1, keepdims=True)
         return np.concatenate([weighted_lengths, weighted, matched, np.where(equal, 0.0, chunks)], axis=1)
 
     def _align(self, hypotheses: Sequence[str], references: Sequence[str]) -> NDArray[np.float64]:
-        """The 23 counts that the jar prints for each sentence."""
+        """Run the jar; return the 23 counts that it prints for each sentence (N, 23)."""
         with tempfile.TemporaryDirectory() as folder:
             paths = [Path(folder) / name for name in ("hypotheses", "references")]
             for path, lines in zip(paths, (hypotheses, references), strict=True):
-                # To Java a carriage return ends a line.
+                # Java treats a carriage return as the end of a line.
                 path.write_text("".join(line.replace("\r", " ") + "\n" for line in lines), encoding="utf-8")
-            machine = ["-XX:+UseSerialGC", "-Xmx2G", "-Dfile.encoding=UTF-8"]
-            command = [self._java, *machine, "-jar", str(self._jar), *map(str, paths), *self.options, "-ssOut"]
+            jvm_options = ["-XX:+UseSerialGC", "-Xmx2G", "-Dfile.encoding=UTF-8"]
+            command = [self._java, *jvm_options, "-jar", str(self._jar), *map(str, paths), *self.options, "-ssOut"]
             done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", check=False)
         rows = [line.split() for line in done.stdout.splitlines()]
         if done.returncode or len(rows) != len(hypotheses) or any(len(row) != 23 for row in rows):
-            said = (done.stderr.strip() or "nothing").splitlines()[0]
-            raise DataError(f"{self._jar}: expected 23 numbers for each of {len(hypotheses)} lines; Java said: {said}")
+            message = (done.stderr.strip() or "nothing").splitlines()[0]
+            raise DataError(
+                f"{self._jar}: expected 23 numbers for each of {len(hypotheses)} lines; Java said: {message}"
+            )
         return np.array(rows, np.float64)
 
     def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> list[float]:
         return [float(v) for v in self._extract_corpus_statistics([hypothesis], [[ref_kwargs["reference"]]])[0]]
 
     def _compute_score_from_stats(self, stats: Sequence[float]) -> Score:
-        """F-mean times (1 - penalty), Denkowski and Lavie (2014), section 2."""
-        weighted, weighted_gold, right, right_gold, matched, matched_gold, chunks = map(float, stats)
-        if not (right and right_gold):
+        """Return the F-mean times (1 - penalty), Denkowski and Lavie (2014), section 2."""
+        words, reference_words, matches, reference_matches, matched, reference_matched, chunks = map(float, stats)
+        if not (matches and reference_matches):
             return Score("METEOR", 0.0)
-        alpha, beta, gamma, _ = self._known.parameters
-        precision, recall = right / weighted, right_gold / weighted_gold
-        mean = 1 / ((1 - alpha) / precision + alpha / recall)
-        fragmentation = 2 * chunks / (matched + matched_gold)
-        return Score("METEOR", 100 * max(0.0, mean * (1 - gamma * fragmentation**beta)))
+        alpha, beta, gamma, _ = self._language.parameters
+        precision, recall = matches / words, reference_matches / reference_words
+        f_mean = 1 / ((1 - alpha) / precision + alpha / recall)
+        fragmentation = 2 * chunks / (matched + reference_matched)
+        return Score("METEOR", 100 * max(0.0, f_mean * (1 - gamma * fragmentation**beta)))
 
 
 class _NltkSignature(Signature):
@@ -210,10 +224,11 @@ class _NltkSignature(Signature):
 
 
 class NltkMeteor(_Meteor):
-    """NLTK's ``meteor_score`` as it comes, 0 to 100: Porter's stems and English WordNet in any language.
+    """NLTK's ``meteor_score`` with its defaults, 0 to 100: Porter stems and English WordNet for every language.
 
-    Its scale is not METEOR's (alpha 0.9, beta 3, gamma 0.5, after Banerjee and Lavie 2005 and Lavie and Agarwal 2007),
-    and the score of a corpus is the mean of its sentences'. Words are what stands between spaces, without case.
+    Its scores are not comparable with METEOR 1.5: it uses alpha 0.9, beta 3 and gamma 0.5 (Banerjee and Lavie 2005;
+    Lavie and Agarwal 2007), and the corpus score is the mean of the sentence scores. Words are separated by spaces
+    and compared without case.
 
     Raises:
         ConfigError: NLTK or its WordNet is missing.
@@ -233,7 +248,7 @@ class NltkMeteor(_Meteor):
 
 
 def _nltk_score() -> Callable[..., float]:
-    """NLTK's function, and the data that it needs."""
+    """Import NLTK's ``meteor_score`` and load WordNet; raise ConfigError if one is missing."""
     try:
         from nltk.corpus import wordnet
         from nltk.translate.meteor_score import meteor_score
@@ -243,7 +258,7 @@ def _nltk_score() -> Callable[..., float]:
         wordnet.ensure_loaded()
     except LookupError:
         raise ConfigError(
-            "meteor_nltk needs NLTK's WordNet, found in none of its data folders; python -m nltk.downloader wordnet, "
-            "or name the folder that has corpora/wordnet in NLTK_DATA"
+            "meteor_nltk needs NLTK's WordNet, which is in none of its data folders; python -m nltk.downloader "
+            "wordnet, or set NLTK_DATA to the folder that contains corpora/wordnet"
         ) from None
     return meteor_score  # type: ignore[no-any-return]

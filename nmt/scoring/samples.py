@@ -8,14 +8,14 @@ PARTS = {"source": "sources.txt", "reference": "references.detok", "hypothesis":
 
 
 def samples(scores: Path, count: int) -> list[dict[str, str]]:
-    """Sentences spread evenly over a test set, so that nobody chose them.
+    """Return evenly spaced sentences of a test set, so that the choice is not selective.
 
     Args:
-        scores: a folder that `nmt.scoring.score.score` wrote.
-        count: how many; all of them where there are fewer.
+        scores: folder written by `nmt.scoring.score.score`.
+        count: number of sentences; all of them if the test set has fewer.
 
     Returns:
-        For each ``line`` (from 1), ``source``, ``reference`` and ``hypothesis``, detokenised.
+        For each sentence ``line`` (from 1), ``source``, ``reference`` and ``hypothesis``, detokenised.
 
     Raises:
         DataError: a text is missing.

@@ -1,4 +1,4 @@
-"""The scores of one translated test set, by two protocols, each with what is needed to repeat it."""
+"""Score one translated test set by two protocols; record what is needed to repeat each score."""
 
 import json
 import os
@@ -25,26 +25,26 @@ Protocol = Literal["tokenised", "detokenised"]
 Texts = dict[str, list[str]]
 
 ENDINGS: dict[Protocol, str] = {"tokenised": "tok", "detokenised": "detok"}
-"""The two protocols, and how the names of the texts that each compares end."""
+"""The two protocols and the suffixes of the files that they compare."""
 
 
 class _CHRF(CHRF):
-    """sacrebleu's chrF, each score a plain float: its bootstrap fails where some samples match nothing at all."""
+    """sacrebleu's chrF with plain floats; the original bootstrap fails if a sample has no matches."""
 
     def _compute_f_score(self, statistics: list[int]) -> float:
         return float(super()._compute_f_score(statistics))
 
 
 class _ShortBLEU(BLEU):
-    """sacrebleu's BLEU of shorter n-grams than 4, which its name and signature tell."""
+    """sacrebleu's BLEU with n-grams shorter than 4; its name and signature contain the maximum length."""
 
     def _compute_score_from_stats(self, stats: list[int]) -> BLEUScore:
-        found = super()._compute_score_from_stats(stats)
-        found.name = f"BLEU{self.max_ngram_order}"
-        return found
+        result = super()._compute_score_from_stats(stats)
+        result.name = f"BLEU{self.max_ngram_order}"
+        return result
 
     def get_signature(self) -> Signature:
-        """BLEU's, and the length of the longest n-grams."""
+        """Return BLEU's signature with the maximum n-gram length."""
         signature = super().get_signature()
         signature.update("order", self.max_ngram_order)
         return signature
@@ -61,68 +61,71 @@ def score(
     out: Path,
     also: Sequence[str] = (),
 ) -> None:
-    """Score a translated test set; writes the texts that were compared and, last, ``scores.json``.
+    """Score a translated test set; writes the compared texts and, last, ``scores.json``.
 
-    Where the raw corpus has ``{test}.words.tsv``, its ambiguous words are scored too (`nmt.scoring.words`).
+    If the raw corpus has ``{test}.words.tsv``, the translations of ambiguous words are scored too
+    (`nmt.scoring.words`).
 
     Args:
-        hypotheses: the model's output, tokenised as its training text was; ``decoding.json`` lies beside it.
+        hypotheses: output of the model, tokenised like its training text, with ``decoding.json`` beside it.
         clean: folder of the cleaned corpus, for tokenised references.
-        raw: folder of the raw corpus, for untouched references and sources.
+        raw: folder of the raw corpus, for unchanged references and sources.
         test: name of the test set.
         source: source language.
         target: target language.
         model: model directory, for its cleaning recipe and provenance.
         out: folder to write.
-        also: metrics besides those that are always measured, of bleu1, bleu2, bleu3, meteor, meteor_nltk.
+        also: additional metrics: bleu1, bleu2, bleu3, meteor, meteor_nltk.
 
     Raises:
         ConfigError: METEOR does not know the language, or Java, its jar or NLTK is missing.
         DataError: a file is missing, empty or not UTF-8; hypotheses and references differ in length; the hypotheses
-            are of another text or model; ``out`` is a file, or what another stage made.
+            belong to another text or model; ``out`` is a file or the output of another stage.
     """
-    made = read_json(model / "cleaning.json")
-    recipe = made["cleaning"]
-    given = compared_with(raw, clean, test, source, target)
-    texts = _read_aligned(hypotheses, given, target, recipe)
+    training = read_json(model / "cleaning.json")
+    recipe = training["cleaning"]
+    text_paths = compared_with(raw, clean, test, source, target)
+    texts = _read_aligned(hypotheses, text_paths, target, recipe)
     decoding = read_json(hypotheses.with_name("decoding.json"))
-    _check_made(hypotheses, decoding, clean / f"{test}.{source}", model)
-    if made["languages"] != f"{source}-{target}":
-        raise DataError(f"{model}: expected a model of {source}-{target}, got one of {made['languages']}")
-    case = recipe["lowercase"], case_tells(recipe, target)
+    _check_origin(hypotheses, decoding, clean / f"{test}.{source}", model)
+    if training["languages"] != f"{source}-{target}":
+        raise DataError(
+            f"{model}: expected a model of {source}-{target}, got one of {training['languages']}; choose another model"
+        )
+    case = recipe["lowercase"], case_sensitive(recipe, target)
     chosen: dict[Protocol, dict[str, Metric]] = {p: metrics(p, *case, also, target) for p in ENDINGS}
     check_no_stage(out)
     (out / "scores.json").unlink(missing_ok=True)
     for name, lines in texts.items():
         write_text(out / name, "".join(f"{line}\n" for line in lines))
-    results = {protocol: _score_texts(texts, protocol, found) for protocol, found in chosen.items()}
+    results = {protocol: _score_texts(texts, protocol, selected) for protocol, selected in chosen.items()}
     if (ambiguous := raw / f"{test}.words.tsv").is_file():
         results["tokenised"]["words"] = accuracy(texts["hypotheses.tok"], ambiguous, target, Cleaning(**recipe))
-    making = {
+    record = {
         "sentences": len(texts["sources.txt"]), "test": test, "languages": f"{source}-{target}",
-        "references_sha256": {p: sha256(given[f"references.{ending}"]) for p, ending in ENDINGS.items()},
-        "commands": {protocol: commands(protocol, *case, found) for protocol, found in chosen.items()},
+        "references_sha256": {p: sha256(text_paths[f"references.{ending}"]) for p, ending in ENDINGS.items()},
+        "commands": {protocol: commands(protocol, *case, selected) for protocol, selected in chosen.items()},
         "cleaning": recipe, "provenance": read_json(model / "provenance.json"),
         "decoding": decoding,
     }  # fmt: skip
-    write_json(out / "scores.json", {**results, **making})
+    write_json(out / "scores.json", {**results, **record})
 
 
-def _check_made(hypotheses: Path, decoding: dict[str, Any], source: Path, model: Path) -> None:
-    """Refuse translations of another text, or by another model, than their scores would say."""
-    made_with = {"source_sha256": source, "model_sha256": model / "weights.safetensors"}
-    if "hypotheses_sha256" in decoding:  # older ones have none
-        made_with["hypotheses_sha256"] = hypotheses
-    for key, path in made_with.items():
+def _check_origin(hypotheses: Path, decoding: dict[str, Any], source: Path, model: Path) -> None:
+    """Raise DataError if decoding.json shows that the translations belong to another text or model."""
+    inputs = {"source_sha256": source, "model_sha256": model / "weights.safetensors"}
+    if "hypotheses_sha256" in decoding:  # older files do not record it
+        inputs["hypotheses_sha256"] = hypotheses
+    for key, path in inputs.items():
         if decoding[key] != sha256(path):
             raise DataError(
-                f"{hypotheses}: expected translations that were made with {path}, got others by decoding.json beside "
-                "them; translate again"
+                f"{hypotheses}: expected translations made with {path}, but decoding.json beside them has another "
+                "checksum; translate again"
             )
 
 
 def compared_with(raw: Path, clean: Path, test: str, source: str, target: str) -> dict[str, Path]:
-    """The texts of a corpus that belong beside the translations of a test set, by their names there."""
+    """Return the corpus files that belong to translations of a test set, by their names in the scores folder."""
     return {
         "references.tok": clean / f"{test}.{target}", "references.detok": raw / f"{test}.{target}",
         "sources.txt": raw / f"{test}.{source}",
@@ -130,21 +133,21 @@ def compared_with(raw: Path, clean: Path, test: str, source: str, target: str) -
 
 
 def _read_aligned(hypotheses: Path, others: dict[str, Path], language: str, recipe: dict[str, Any]) -> Texts:
-    """The texts of a scores folder by name, each equally long."""
+    """Read the texts of a scores folder by name; raise DataError unless they have the same number of lines."""
     tokenised = list(read_lines(hypotheses))
-    read = {name: list(read_lines(path)) for name, path in others.items()}
+    texts = {name: list(read_lines(path)) for name, path in others.items()}
     for name, path in others.items():
-        if len(read[name]) != len(tokenised):
-            raise misaligned({hypotheses: len(tokenised), path: len(read[name])})
+        if len(texts[name]) != len(tokenised):
+            raise misaligned({hypotheses: len(tokenised), path: len(texts[name])})
     if not tokenised:
-        raise DataError(f"{hypotheses}: expected sentences, got an empty file; look at the test set")
+        raise DataError(f"{hypotheses}: expected sentences, got an empty file; check the test set")
     cleaning = Cleaning(**recipe)
     restored = [restore(line, language, cleaning) for line in tokenised]
-    return {"hypotheses.tok": tokenised, "hypotheses.detok": restored, **read}
+    return {"hypotheses.tok": tokenised, "hypotheses.detok": restored, **texts}
 
 
-def case_tells(recipe: dict[str, Any], language: str) -> bool:
-    """Whether case is part of the spelling, as of Hindi in Latin letters: it must count in every metric."""
+def case_sensitive(recipe: dict[str, Any], language: str) -> bool:
+    """Return whether every metric must compare case: it carries meaning in transliterated text, e.g. Hindi."""
     return scheme(Cleaning(**recipe), language) is not None
 
 
@@ -158,101 +161,107 @@ def score_lines(
     references: Sequence[str],
     protocol: Protocol,
     lowercase: bool = True,
-    case_tells: bool = False,
+    case_sensitive: bool = False,
     also: Sequence[str] = (),
     language: str = "",
 ) -> dict[str, Any]:
-    """Score hypotheses, one reference each.
+    """Score hypotheses with one reference each.
 
     Args:
-        hypotheses: one a sentence.
-        references: as many.
-        protocol: ``tokenised`` splits at spaces only, ``detokenised`` as mteval-v13a does.
-        lowercase: whether the hypotheses are lowercased, so that case must not count.
-        case_tells: whether case is part of the spelling, so that it must count.
-        also: metrics besides those below, as `score` takes them.
-        language: of the text, which METEOR needs to know.
+        hypotheses: one per sentence.
+        references: one per sentence.
+        protocol: ``tokenised`` splits words at spaces only, ``detokenised`` tokenises like mteval-v13a.
+        lowercase: whether the hypotheses are lowercased, so that the metrics must ignore case.
+        case_sensitive: whether case is part of the spelling, so that the metrics must compare it.
+        also: additional metrics, as for `score`.
+        language: language of the text, for METEOR.
 
     Returns:
-        For ``bleu``, ``chrf``, ``ter`` and ``exact`` (see there) their ``score`` (0 to 100; TER may pass 100, lower is
-        better), ``low`` and ``high`` (95 % bootstrap interval) and ``signature``; for BLEU also the n-gram
-        ``precisions`` and the ``brevity_penalty``; for METEOR its ``modules`` and whether one is missing, ``reduced``.
+        For ``bleu``, ``chrf``, ``ter`` and ``exact`` (see `exact`) the ``score`` from 0 to 100 (TER may exceed 100,
+        lower is better), ``low`` and ``high`` (95 % bootstrap interval) and the ``signature``; for BLEU also the n-gram
+        ``precisions`` and the ``brevity_penalty``; for METEOR also its ``modules`` and ``reduced``, whether one is
+        missing.
 
     Raises:
-        ConfigError: as `score` does.
+        ConfigError: see `score`.
     """
-    return _measure_all(metrics(protocol, lowercase, case_tells, also, language), hypotheses, references)
+    return _measure_all(metrics(protocol, lowercase, case_sensitive, also, language), hypotheses, references)
 
 
 def _measure_all(chosen: dict[str, Metric], hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, Any]:
     fix_seed()
-    found = {name: _measure(metric, hypotheses, references) for name, metric in chosen.items()}
-    return found | {"exact": exact(hypotheses, references)}
+    results = {name: _measure(metric, hypotheses, references) for name, metric in chosen.items()}
+    return results | {"exact": exact(hypotheses, references)}
 
 
 def exact(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, Any]:
-    """Share of lines that equal their reference but for spaces at the end, 0 to 100, as `score_lines` gives scores."""
+    """Score the share of lines that equal their reference except for trailing spaces, in the form of `score_lines`."""
     pairs = zip(hypotheses, references, strict=True)
-    return share(sum(one.rstrip() == other.rstrip() for one, other in pairs), len(references), "equal lines")
+    hits = sum(hypothesis.rstrip() == reference.rstrip() for hypothesis, reference in pairs)
+    return share(hits, len(references), "equal lines")
 
 
 def metrics(
-    protocol: Protocol, lowercase: bool, case_tells: bool = False, also: Sequence[str] = (), language: str = ""
+    protocol: Protocol, lowercase: bool, case_sensitive: bool = False, also: Sequence[str] = (), language: str = ""
 ) -> dict[str, Metric]:
-    """The metrics as a protocol sets them, those in ``also`` after sacrebleu's; `commands` sets them the same."""
+    """Create the metrics with the settings of a protocol: sacrebleu's, then those in ``also``.
+
+    `commands` uses the same settings.
+    """
     # Tokenised text is compared as it is.
-    lower = lowercase and not case_tells and protocol == "detokenised"
+    lower = lowercase and not case_sensitive and protocol == "detokenised"
     tokenizer = "none" if protocol == "tokenised" else "13a"
-    # force: no warning that the text looks tokenised, which it is.
+    # force: suppress the warning that the text looks tokenised.
     bleu = BLEU(tokenize=tokenizer, lowercase=lower, force=True)
-    standard: dict[str, Metric] = {"bleu": bleu, "chrf": _CHRF(lowercase=lower), "ter": TER(case_sensitive=case_tells)}
-    asked: dict[str, Callable[[], Metric]] = {
+    ter = TER(case_sensitive=case_sensitive)
+    standard: dict[str, Metric] = {"bleu": bleu, "chrf": _CHRF(lowercase=lower), "ter": ter}
+    additional: dict[str, Callable[[], Metric]] = {
         f"bleu{n}": partial(_ShortBLEU, tokenize=tokenizer, lowercase=lower, force=True, max_ngram_order=n)
         for n in (1, 2, 3)
     }
-    asked |= {"meteor": partial(Meteor, language), "meteor_nltk": NltkMeteor}
-    return standard | {name: make() for name, make in asked.items() if name in also}
+    additional |= {"meteor": partial(Meteor, language), "meteor_nltk": NltkMeteor}
+    return standard | {name: create() for name, create in additional.items() if name in also}
 
 
-def commands(protocol: Protocol, lowercase: bool, case_tells: bool, chosen: Mapping[str, Metric]) -> str:
-    """The commands that print a protocol's scores, a line each: sacrebleu's, and METEOR's where it is measured."""
-    lines = [command(protocol, lowercase, case_tells)]
+def commands(protocol: Protocol, lowercase: bool, case_sensitive: bool, chosen: Mapping[str, Metric]) -> str:
+    """Return the commands that print a protocol's scores, one per line: sacrebleu's and, if chosen, METEOR's."""
+    lines = [command(protocol, lowercase, case_sensitive)]
     if isinstance(meteor := chosen.get("meteor"), Meteor):
         lines.append(meteor.command(f"hypotheses.{ENDINGS[protocol]}", f"references.{ENDINGS[protocol]}"))
     return "\n".join(lines)
 
 
-def command(protocol: Protocol, lowercase: bool, case_tells: bool = False) -> str:
-    """Sacrebleu's command that prints a protocol's scores, to be run in the folder of ``scores.json``."""
+def command(protocol: Protocol, lowercase: bool, case_sensitive: bool = False) -> str:
+    """Return sacrebleu's command that prints a protocol's scores in the folder of ``scores.json``."""
     ending = ENDINGS[protocol]
     options = "--tokenize none --force"
     if protocol == "detokenised":
-        options = "--tokenize 13a --force" + (" --lowercase --chrf-lowercase" if lowercase and not case_tells else "")
-    options += " --ter-case-sensitive" if case_tells else ""
+        lower = lowercase and not case_sensitive
+        options = "--tokenize 13a --force" + (" --lowercase --chrf-lowercase" if lower else "")
+    options += " --ter-case-sensitive" if case_sensitive else ""
     files = f"references.{ending} -i hypotheses.{ending}"
     return f"sacrebleu {files} -m bleu chrf ter {options} --confidence --width 2"
 
 
 def fix_seed() -> None:
-    """Make sacrebleu's bootstrap draw the same samples on every machine."""
+    """Set the seed of sacrebleu's bootstrap, so that every machine draws the same samples."""
     os.environ["SACREBLEU_SEED"] = str(SEED)
 
 
 def _measure(metric: Metric, hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, Any]:
-    """One metric with its interval."""
-    # As sacrebleu's command line reads files; TER would otherwise see trailing spaces.
+    """Compute one metric with its interval, in the form of `score_lines`."""
+    # sacrebleu's command line strips lines too; otherwise trailing spaces would change TER.
     stripped = [[line.rstrip() for line in lines] for lines in (hypotheses, references)]
-    found = metric.corpus_score(stripped[0], [stripped[1]], n_bootstrap=SAMPLES)
+    outcome = metric.corpus_score(stripped[0], [stripped[1]], n_bootstrap=SAMPLES)
     signature = str(metric.get_signature())
-    printed = json.loads(found.format(width=6, signature=signature, is_json=True))
-    middle, half = printed.get("confidence_mean", found.score), printed.get("confidence_var", 0.0)
-    most = (
-        float("inf") if isinstance(metric, TER) else 100.0
-    )  # sacrebleu's interval is symmetric and may leave the scale
-    interval = {"low": max(0.0, round(middle - half, 6)), "high": min(most, round(middle + half, 6))}
-    result = {"score": found.score, **interval, "signature": signature}
+    printed = json.loads(outcome.format(width=6, signature=signature, is_json=True))
+    middle, half = printed.get("confidence_mean", outcome.score), printed.get("confidence_var", 0.0)
+    # sacrebleu's interval is symmetric and may leave the scale.
+    maximum = float("inf") if isinstance(metric, TER) else 100.0
+    interval = {"low": max(0.0, round(middle - half, 6)), "high": min(maximum, round(middle + half, 6))}
+    result = {"score": outcome.score, **interval, "signature": signature}
     if isinstance(metric, BLEU):
-        result |= {"precisions": found.precisions, "brevity_penalty": found.bp}
+        result |= {"precisions": outcome.precisions, "brevity_penalty": outcome.bp}
     if isinstance(metric, Meteor):
         result |= {"modules": metric.modules, "reduced": metric.reduced}
     return result

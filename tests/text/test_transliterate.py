@@ -83,7 +83,7 @@ def test_what_a_model_writes_comes_back_in_script() -> None:
 def test_case_is_never_ignored_where_it_spells() -> None:
     """HK ``tAla`` (ताल) and ``Tala`` (टल) are other words."""
     for protocol in ("tokenised", "detokenised"):
-        found = score_lines(["tAla kI bAta"], ["Tala kI bAta"], protocol, lowercase=True, case_tells=True)  # type: ignore[arg-type]
+        found = score_lines(["tAla kI bAta"], ["Tala kI bAta"], protocol, lowercase=True, case_sensitive=True)  # type: ignore[arg-type]
         assert found["ter"]["score"] == pytest.approx(100 / 3)
         assert found["chrf"]["score"] < 100
     assert score_lines(["tAla"], ["Tala"], "tokenised")["ter"]["score"] == 0
