@@ -80,7 +80,7 @@ PLAIN: dict[str, Callable[[], Any]] = {
     "oneDNN's kernels": default_kernels,
     "fused Adam": lambda: patch("nmt.training.gradients.make_optimizer", unfused),
     "gates held at padding": lambda: patch("nmt.models.recurrent.masked_rnn", packed),
-    "sparse gradients of words fed back": lambda: patch.object(Embedding, "of_few", Embedding.forward),
+    "sparse gradients of words fed back": lambda: patch.object(Embedding, "forward_sparse", Embedding.forward),
 }
 PARTS = {"small": list(PLAIN)[:4], "lstm": list(PLAIN)[3:]}
 CHANGES: dict[str, dict[str, float]] = {"small": {"dropout": 0.0}, "lstm": {"dropout": 0.0, "teacher_forcing": 0.75}}

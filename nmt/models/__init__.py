@@ -1,1 +1,1 @@
-"""Translation models: parts (embedding, attention, layers, loss), the architectures made of them, and search."""
+"""Translation models: building blocks (embedding, attention, layers, loss), architectures and search."""

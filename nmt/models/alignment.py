@@ -1,4 +1,4 @@
-"""A recurrent decoder's attention, global or local (Bahdanau and others 2015; Luong and others 2015, section 3)."""
+"""Attention of a recurrent decoder, global or local (Bahdanau and others 2015; Luong and others 2015, section 3)."""
 
 import torch
 from torch import Tensor, nn
@@ -7,7 +7,7 @@ from nmt.config.models import AttentionConfig
 
 
 class Alignment(nn.Module):
-    """Scores between decoder states and source encodings, softmax, and for local attention a window."""
+    """Attention weights from the scores of decoder states and source encodings; local attention adds a window."""
 
     def __init__(self, config: AttentionConfig, width: int, memory: int) -> None:
         super().__init__()
@@ -19,40 +19,41 @@ class Alignment(nn.Module):
             self.centre = nn.Sequential(nn.Linear(width, width, bias=False), nn.Tanh(), nn.Linear(width, 1, bias=False))
 
     def forward(self, states: Tensor, keys: Tensor, real: Tensor, step: Tensor) -> Tensor:
-        """Where decoder states look.
+        """Compute the attention weights of decoder states.
 
-        Local attention sees the source positions s with |s - p| <= window, where the centre p is predicted (local-p,
-        eq. 9: length · sigmoid(v·tanh(Wd)), counted from 0) or the step's own number, at most the sentence's last
-        position (local-m). With local-p the softmax over the window is multiplied by a Gaussian around p with
-        deviation window / 2 (eq. 10), so its weights sum to less than 1.
+        Local attention sees only the source positions s with |s - p| <= window. In local-p, the model predicts the
+        centre p (eq. 9: length · sigmoid(v·tanh(Wd)), counted from 0). In local-m, p is the number of the step, or the
+        last source position if that is smaller. Local-p multiplies the softmax over the window by a Gaussian around p
+        with deviation window / 2 (eq. 10), so its weights sum to less than 1.
 
         Args:
             states: decoder states (B, T, D).
-            keys: what `keys` made of the encodings, (B, S, D).
-            real: which source positions are no padding, (B, S).
-            step: number of each state's target position, from 0, (T,).
+            keys: source encodings after `keys` (B, S, D).
+            real: mask of the source (B, S), true where there is no padding.
+            step: step of each state, from 0 (T,).
 
         Returns:
             Weights (B, T, S), 0 outside the window and on padding.
         """
-        scores, seen = self._scores(states, keys), real[:, None]
+        scores, visible = self._scores(states, keys), real[:, None]
         if self.config.kind == "global":
-            return torch.softmax(scores.masked_fill(~seen, -torch.inf), -1)
+            return torch.softmax(scores.masked_fill(~visible, -torch.inf), -1)
         lengths = real.sum(-1, keepdim=True)  # (B, 1)
         positions = torch.arange(keys.shape[1], device=keys.device)
         distance = positions - self._centres(states, lengths, step)[..., None]  # (B, T, S)
         window = self.config.window
-        weights = torch.softmax(scores.masked_fill(~(seen & (distance.abs() <= window)), -torch.inf), -1)
+        visible = visible & (distance.abs() <= window)
+        weights = torch.softmax(scores.masked_fill(~visible, -torch.inf), -1)
         return weights * torch.exp(-2 * (distance / window) ** 2) if self.config.kind == "local-p" else weights
 
     def _scores(self, states: Tensor, keys: Tensor) -> Tensor:
-        """(B, T, S)."""
+        """Compute the scores (B, T, S)."""
         if self.config.score != "additive":
             return states @ keys.transpose(1, 2)
         return self.energy(torch.tanh(self.queries(states)[:, :, None] + keys[:, None]))[..., 0]
 
     def _centres(self, states: Tensor, lengths: Tensor, step: Tensor) -> Tensor:
-        """The windows' centres (B, T) in sentences of these lengths (B, 1)."""
+        """Compute the centres of the windows (B, T) in sentences of these lengths (B, 1)."""
         if self.config.kind == "local-p":
             return lengths * torch.sigmoid(self.centre(states)[..., 0])
         return torch.minimum(step.expand(states.shape[:2]), lengths - 1)

@@ -11,17 +11,17 @@ from torch import Tensor, nn
 from nmt.models.dropout import Dropout
 from nmt.system.machine import kernels_without_shapes
 
-VECTOR = 16  # numbers in fp32 that an instruction of AVX-512 takes
-MANY = 4  # sentences, and fewer pairs of query and key than `SHORT` in each: then products are faster than one kernel
-SHORT = 1024
+VECTOR = 16  # fp32 numbers per AVX-512 instruction
+MANY = 4  # on the CPU, plain matrix products are faster for at least MANY sentences
+SHORT = 1024  # of at most SHORT query-key pairs each
 KeysValues = tuple[Tensor, Tensor]  # each (B, H, S, D/H)
 
 
 class Attention(nn.Module):
-    """Projections of queries, keys and values, H heads, and the output projection.
+    """Multi-head attention with H heads: projections of queries, keys and values, and of the output.
 
-    Self-attention projects all three by one product; attention over an encoder's output projects keys and values
-    once a sentence (`keys_values`).
+    Self-attention computes all three projections in one product. Attention over an encoder's output projects keys and
+    values once per sentence (`keys_values`).
     """
 
     def __init__(self, width: int, heads: int, dropout: float) -> None:
@@ -46,7 +46,7 @@ class Attention(nn.Module):
         return self._split(F.linear(x, *self.query_weights()), 1)[0]
 
     def query_weights(self) -> tuple[Tensor, Tensor]:
-        """The rows of the projection that make queries: weights (D, D) and biases (D,)."""
+        """Return the part of the projection that computes queries: weights (D, D) and biases (D,)."""
         width = self.output.in_features
         return self.project.weight[:width], self.project.bias[:width]
 
@@ -57,36 +57,45 @@ class Attention(nn.Module):
         return keys, values
 
     def _split(self, x: Tensor, parts: int) -> list[Tensor]:
-        # Parts first, heads after: so their gradients are put together once, not once more.
-        found = x.view(*x.shape[:2], parts, self.heads, -1).unbind(2)  # each (B, T, H, D/H)
-        return [part.transpose(1, 2) for part in found]
+        # Splitting off the parts before transposing the heads saves one copy of the gradients.
+        split = x.view(*x.shape[:2], parts, self.heads, -1).unbind(2)  # each (B, T, H, D/H)
+        return [part.transpose(1, 2) for part in split]
 
     def forward(self, queries: Tensor, keys_values: KeysValues, mask: Tensor) -> Tensor:
         """Attend from queries (B, H, T, D/H) over keys and values (B, H, S, D/H).
 
         Args:
-            queries: (B, H, T, D/H).
-            keys_values: keys and values.
-            mask: additive, 0 or -inf, broadcast to (B, H, T, S).
+            queries: projected queries (B, H, T, D/H).
+            keys_values: projected keys and values, each (B, H, S, D/H).
+            mask: additive mask, 0 or -inf, broadcast to (B, H, T, S).
 
         Returns:
-            (B, T, D).
+            Output (B, T, D).
         """
         keys, values = keys_values
         if not self.training:
             mixed = attend(queries, keys, values, mask)
         elif queries.is_cuda:
             mixed = F.scaled_dot_product_attention(queries, keys, values, mask, self.dropout.p)
-        else:  # whose gradients the fused kernel can be slow to find
+        else:  # on the CPU, the backward pass of the fused kernel can be slow
             mixed = self.dropout(attention_weights(queries, keys, mask)) @ values
         return self.output(mixed.transpose(1, 2).flatten(2))
 
 
 def attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> Tensor:
-    """Mix values (B, H, S, D/H) for queries (B, H, T, D/H), without dropout; gives (B, H, T, D/H).
+    """Compute attention without dropout.
 
-    PyTorch's fused kernel for the CPU goes through sentences and heads one by one, which takes up to 2.6 times as long
-    as products over all of them while these are many and short.
+    PyTorch's fused CPU kernel processes sentences and heads one by one. For many short sentences, one product over all
+    of them is up to 2.6 times as fast.
+
+    Args:
+        queries: (B, H, T, D/H).
+        keys: (B, H, S, D/H).
+        values: (B, H, S, D/H).
+        mask: additive mask, broadcast to (B, H, T, S).
+
+    Returns:
+        Weighted means of the values (B, H, T, D/H).
     """
     many = queries.shape[0] >= MANY and queries.shape[2] * keys.shape[2] <= SHORT
     with kernels_without_shapes():
@@ -96,15 +105,16 @@ def attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> Tenso
 
 
 def attention_weights(queries: Tensor, keys: Tensor, mask: Tensor) -> Tensor:
-    """Attention weights (B, H, T, S), each row summing to 1."""
+    """Compute attention weights (B, H, T, S); the last dimension sums to 1."""
     scores = queries @ keys.transpose(-2, -1)
     return softmax(torch.add(mask, scores, alpha=1 / math.sqrt(queries.shape[-1])))
 
 
 def softmax(scores: Tensor) -> Tensor:
-    """Softmax of the last dimension; of short rows on the CPU several times as fast as PyTorch's.
+    """Compute the softmax over the last dimension.
 
-    That takes rows of fewer numbers than one instruction does number by number. Here they are filled up.
+    On the CPU, PyTorch processes rows shorter than one vector instruction number by number. Padding such rows to
+    `VECTOR` numbers is several times as fast.
     """
     missing = VECTOR - scores.shape[-1]
     if scores.is_cuda or missing <= 0:
@@ -114,15 +124,15 @@ def softmax(scores: Tensor) -> Tensor:
 
 @contextmanager
 def watch(attention: Attention) -> Iterator[list[Tensor]]:
-    """The weights (B, H, T, S) of each call of a layer while this lasts; the layer itself stays as it is."""
-    seen: list[Tensor] = []
+    """Collect the weights (B, H, T, S) of each call of a layer inside the ``with`` block."""
+    weights: list[Tensor] = []
 
-    def look(_: nn.Module, arguments: tuple[Tensor, KeysValues, Tensor], __: Tensor) -> None:
+    def hook(_: nn.Module, arguments: tuple[Tensor, KeysValues, Tensor], __: Tensor) -> None:
         queries, (keys, _values), mask = arguments
-        seen.append(attention_weights(queries, keys, mask))
+        weights.append(attention_weights(queries, keys, mask))
 
-    handle = attention.register_forward_hook(look)
+    handle = attention.register_forward_hook(hook)
     try:
-        yield seen
+        yield weights
     finally:
         handle.remove()

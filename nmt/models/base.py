@@ -1,4 +1,4 @@
-"""What every architecture offers to training, search and those who look at its attention."""
+"""Common interface of all architectures, for training, search and attention maps."""
 
 from abc import ABC, abstractmethod
 from typing import Any, Self
@@ -13,29 +13,25 @@ from nmt.system.machine import kernels_without_shapes
 
 
 class TranslationModel(nn.Module, ABC):
-    """An encoder-decoder; the decoder interface of search is `start`, `step`, `reorder` and `keep`.
+    """Encoder-decoder model; search uses its decoder through `start`, `step`, `reorder` and `keep`.
 
-    Features of the sentences' pictures (B, R, C) are for multimodal models, to which None is a blank picture; others do
-    not look at them.
+    A *step* is one position of the decoder. Only multimodal models use the features of pictures (B, R, C); for them,
+    None means blank pictures.
     """
 
     config: TransformerConfig | MultimodalConfig | RecurrentConfig
-    pad: int
-    waits: bool  # whether `forward` asks the GPU for a number and waits for it, as for sentences' lengths
-    projection: nn.Linear  # decoder outputs to scores of the target vocabulary; search asks `log_probabilities` instead
+    pad: int  # id of padding
+    waits_for_gpu: bool  # whether `forward` reads a number from the GPU, e.g. sentence lengths; CUDA graphs forbid it
+    projection: nn.Linear  # maps decoder outputs to scores of the target vocabulary; search uses `log_probabilities`
 
     @property
     def longest(self) -> int:
-        """Most positions a sentence may take, BOS and EOS included."""
+        """Maximum number of positions in a sentence, BOS and EOS included."""
         return self.config.max_positions
 
     @abstractmethod
     def forward(self, source: Tensor, target: Tensor, images: Tensor | None = None) -> Tensor:
-        """Teacher forcing: source ids (B, S), target ids from BOS on (B, T); gives decoder outputs (B, T, D)."""
-
-    @abstractmethod
-    def attentions(self, source: Tensor, target: Tensor, images: Tensor | None = None) -> dict[str, Tensor]:
-        """Where each position looked under teacher forcing, by sub-layer.
+        """Run the model with teacher forcing.
 
         Args:
             source: ids (B, S).
@@ -43,26 +39,39 @@ class TranslationModel(nn.Module, ABC):
             images: features (B, R, C).
 
         Returns:
-            ``source`` (B, L, H, T, S): the decoder over the source; a Transformer also ``encoder`` (B, L, H, S, S) and
-            ``decoder`` (B, L, H, T, T), and a multimodal one ``image`` (B, L, H, T, R). L layers, H heads, 1 each where
-            there is no choice. Empty without attention.
+            Decoder outputs (B, T, D).
+        """
+
+    @abstractmethod
+    def attentions(self, source: Tensor, target: Tensor, images: Tensor | None = None) -> dict[str, Tensor]:
+        """Compute the attention weights under teacher forcing, by sub-layer.
+
+        Args:
+            source: ids (B, S).
+            target: ids from BOS on (B, T).
+            images: features (B, R, C).
+
+        Returns:
+            Weights for L layers and H heads (1 each for a recurrent model): ``source`` (B, L, H, T, S), the decoder's
+            attention over the source. A Transformer adds ``encoder`` (B, L, H, S, S) and ``decoder``
+            (B, L, H, T, T). A multimodal model may add ``image`` (B, L, H, T, R). Empty for a model without attention.
         """
 
     @abstractmethod
     def start(self, source: Tensor, images: Tensor | None = None) -> Any:
-        """Encode source ids (B, S) for search; B sentences, one row each."""
+        """Encode source ids (B, S) and start a search; return its state with one row per sentence."""
 
     @abstractmethod
     def step(self, state: Any, last: Tensor) -> tuple[Tensor, Any]:
-        """Feed each row's last id (R,); gives log-probabilities of the next (R, V), and the new state."""
+        """Feed the last id of each row (R,); return log-probabilities of the next (R, V) and the new state."""
 
     def lay_out_for_search(self) -> Self:
-        """Lay out the weights of linear layers so that MKL multiplies the few rows of a search fast.
+        """Change the memory layout of the linear layers so that MKL multiplies the few rows of a search fast.
 
-        By input, since it packs weights that lie by output anew for each product. The projection is filled up: on some
-        processors, rows of scores that are no multiple of `VECTOR` long are written half as fast. For a model that is
-        trained no more: weights that were tied to an embedding are a copy then, and `projection` gives columns that
-        belong to no piece, which `log_probabilities` leaves out.
+        The weights are stored by input, because MKL repacks weights stored by output for every product. The output
+        projection is padded to a multiple of `VECTOR` rows, because some processors write other row lengths half as
+        fast. Do not train the model after this call: tied weights are now copies, and `projection` returns padding
+        columns, which `log_probabilities` removes.
         """
         weight = self.projection.weight
         self.projection.weight = nn.Parameter(F.pad(weight, (0, 0, 0, -len(weight) % VECTOR)), requires_grad=False)
@@ -72,18 +81,18 @@ class TranslationModel(nn.Module, ABC):
         return self
 
     def log_probabilities(self, hidden: Tensor) -> Tensor:
-        """Decoder outputs (R, D) to log-probabilities of the next pieces (R, V), for `step`: without gradients."""
-        with kernels_without_shapes(hidden.shape[0] == torch.get_num_threads() == 1):  # else the others are the faster
+        """Compute log-probabilities of the next pieces (R, V) from decoder outputs (R, D), without gradients."""
+        with kernels_without_shapes(hidden.shape[0] == torch.get_num_threads() == 1):  # only then they are faster
             scores, vocabulary = self.projection(hidden).float(), self.projection.out_features
         if scores.shape[1] == vocabulary:
-            return torch.log_softmax(scores, -1, out=scores)  # in place: half the memory to go through
+            return torch.log_softmax(scores, -1, out=scores)  # in place, which halves the memory traffic
         scores[:, vocabulary:] = -torch.inf
         return torch.log_softmax(scores, -1, out=scores)[:, :vocabulary]
 
     @abstractmethod
     def reorder(self, state: Any, rows: Tensor) -> Any:
-        """Make row i what row rows[i] was; every row stays within its sentence."""
+        """Reorder beams: new row i is old row ``rows[i]``, of the same sentence."""
 
     @abstractmethod
     def keep(self, state: Any, sentences: Tensor) -> Any:
-        """Keep only these sentences' encodings (their rows are chosen by `reorder`)."""
+        """Keep only the encodings of these sentences; `reorder` then selects their rows."""

@@ -1,4 +1,4 @@
-"""Translation models: parts (embedding, attention, layers, loss) and the architectures made of them."""
+"""Build a translation model from its configuration."""
 
 from nmt.config.models import MultimodalConfig, RecurrentConfig, TransformerConfig
 from nmt.models.base import TranslationModel
@@ -13,13 +13,13 @@ def build(
     target_vocabulary: int,
     pad: int,
 ) -> TranslationModel:
-    """The model that a configuration describes, its weights drawn from torch's generator.
+    """Build a model with random weights from torch's global generator.
 
     Args:
-        config: of any kind.
-        source_vocabulary: pieces on the source side.
-        target_vocabulary: pieces on the target side.
-        pad: the id that pads.
+        config: configuration of any kind of model.
+        source_vocabulary: number of pieces of the source side.
+        target_vocabulary: number of pieces of the target side.
+        pad: id of padding.
     """
     if isinstance(config, RecurrentConfig):
         return Recurrent(config, source_vocabulary, target_vocabulary, pad)

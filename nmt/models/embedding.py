@@ -1,4 +1,4 @@
-"""Word embeddings with positions (Vaswani and others 2017, section 3.4 and 3.5)."""
+"""Piece embeddings with positions (Vaswani and others 2017, sections 3.4 and 3.5)."""
 
 import math
 
@@ -12,10 +12,10 @@ from nmt.models.masked_rnn import masked_rnn
 
 
 def sinusoidal(length: int, width: int) -> Tensor:
-    """Positional encoding of section 3.5: sine in the even columns, cosine in the odd ones.
+    """Compute the positional encoding of section 3.5: sine in the even columns, cosine in the odd ones.
 
     Returns:
-        (length, width), values in [-1, 1].
+        Table (length, width) with values in [-1, 1].
     """
     position = torch.arange(length, dtype=torch.float64)[:, None]
     rate = torch.exp(torch.arange(0, width, 2, dtype=torch.float64) * (-math.log(10000.0) / width))
@@ -26,15 +26,16 @@ def sinusoidal(length: int, width: int) -> Tensor:
 
 
 def causal_mask(length: int, device: torch.device | None = None) -> Tensor:
-    """Which positions (columns) each position (row) may look at: itself and those before; (length, length), bool."""
+    """Return the mask (length, length), bool, by which each position (row) sees itself and earlier ones (columns)."""
     return torch.ones(length, length, dtype=torch.bool, device=device).tril()
 
 
 class Embedding(nn.Module):
-    """Piece embeddings, scaled, then dropout; a piece's weights have deviation width^-0.5, the pad's are zero.
+    """Piece embeddings times a scale, then dropout.
 
-    That suits the output projection they may be tied to. Scaled by sqrt(width) they enter the layers with deviation 1,
-    from which recurrent ones learn much sooner.
+    The initial weights have deviation width^-0.5, which suits an output projection that is tied to them; those of
+    padding are zero. With the scale sqrt(width), the embeddings have deviation 1, which makes recurrent layers learn
+    much sooner.
     """
 
     def __init__(self, vocabulary: int, width: int, pad: int, scale: float, dropout: float) -> None:
@@ -47,21 +48,21 @@ class Embedding(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, ids: Tensor) -> Tensor:
-        """Embed ids (B, T); gives (B, T, D)."""
-        return self.dropout(self.placed(self.pieces(ids) * self.scale))
+        """Embed ids (B, T) as (B, T, D)."""
+        return self.dropout(self.add_positions(self.pieces(ids) * self.scale))
 
-    def of_few(self, ids: Tensor) -> Tensor:
-        """As `forward`, with a sparse gradient: one of the whole vocabulary costs more than a few ids do."""
-        found = F.embedding(ids, self.pieces.weight, self.pieces.padding_idx, sparse=True)
-        return self.dropout(self.placed(found * self.scale))
+    def forward_sparse(self, ids: Tensor) -> Tensor:
+        """Embed ids like `forward`, but with a sparse gradient; for few ids a dense one costs much more."""
+        embedded = F.embedding(ids, self.pieces.weight, self.pieces.padding_idx, sparse=True)
+        return self.dropout(self.add_positions(embedded * self.scale))
 
-    def placed(self, x: Tensor) -> Tensor:
-        """Embeddings (B, T, D) that know their positions; here they do not."""
+    def add_positions(self, x: Tensor) -> Tensor:
+        """Return embeddings (B, T, D) unchanged; subclasses add positions."""
         return x
 
 
 class PositionalEmbedding(Embedding):
-    """Piece embeddings, scaled by sqrt(width) if asked, plus positions, then dropout."""
+    """Piece embeddings, optionally times sqrt(width), plus positions, then dropout."""
 
     positions: Tensor
 
@@ -73,20 +74,20 @@ class PositionalEmbedding(Embedding):
         else:
             self.register_buffer("positions", sinusoidal(config.max_positions, config.width), persistent=False)
 
-    def placed(self, x: Tensor) -> Tensor:
-        """Embeddings (B, T, D) plus those of positions 0 to T - 1."""
+    def add_positions(self, x: Tensor) -> Tensor:
+        """Add the encodings of positions 0 to T - 1 to embeddings (B, T, D)."""
         return x + self.positions[: x.shape[1]]
 
     def at(self, ids: Tensor, position: int) -> Tensor:
-        """Embed ids (R,) at one position, without dropout; gives (R, D)."""
+        """Embed ids (R,) at one position as (R, D), without dropout."""
         return F.embedding(ids, self.pieces.weight) * self.scale + self.positions[position]
 
 
 class Context(nn.Module):
-    """Embeddings that know their neighbours: a bidirectional GRU over them (Wang, Cho and Gu 2019, section 3.2).
+    """Bidirectional GRU that adds context to embeddings (Wang, Cho and Gu 2019, section 3.2).
 
-    A piece of byte-level BPE may be part of a character, and says little alone. For the encoder only: a decoder must
-    not read ahead.
+    A piece of byte-level BPE may be part of a character and mean little without its neighbours. Only the encoder uses
+    this layer, because a decoder must not see later positions.
     """
 
     def __init__(self, config: BaseTransformerConfig) -> None:
@@ -95,5 +96,5 @@ class Context(nn.Module):
         self.dropout = Dropout(config.dropout.embedding)
 
     def forward(self, x: Tensor, real: Tensor) -> Tensor:
-        """Embeddings (B, S, D) and where they are no padding (B, S), which comes last; gives (B, S, D)."""
+        """Map embeddings (B, S, D) to (B, S, D); ``real`` (B, S) is false at padding, which comes last."""
         return self.dropout(masked_rnn(self.layer, x, real)[0])

@@ -1,7 +1,7 @@
-"""A decoder layer of a Transformer for search: one more position of every hypothesis.
+"""Transformer decoder layer for search: it computes one step of every hypothesis.
 
-For few rows a step's arithmetic takes less time than calling modules and finding their weights. So here the weights are
-gathered once a batch, and what `DecoderLayer` computes for all positions is written out for one.
+For few rows, the arithmetic of a step takes less time than calling modules and looking up their weights. So this module
+looks up the weights once per batch, and repeats the computation of `DecoderLayer` for a single position.
 """
 
 import torch
@@ -11,11 +11,11 @@ from torch import Tensor, nn
 from nmt.models.attention import KeysValues, attend
 from nmt.models.layers import DecoderLayer
 
-Weights = tuple[Tensor, Tensor]  # of a linear layer or a normalisation, and its bias
+Weights = tuple[Tensor, Tensor]  # weight and bias of a linear or normalisation layer
 
 
 class IncrementalLayer:
-    """A `DecoderLayer` without dropout; of R rows, B sentences times beam."""
+    """`DecoderLayer` without dropout, for R rows: B sentences times the beam size."""
 
     def __init__(self, layer: DecoderLayer) -> None:
         attention, source, feed_forward = layer.attention, layer.source_attention, layer.feed_forward
@@ -31,27 +31,27 @@ class IncrementalLayer:
     def __call__(
         self, x: Tensor, past: Tensor, position: int, written: Tensor, source: KeysValues, mask: Tensor
     ) -> Tensor:
-        """Run the layer.
+        """Run the layer on one position.
 
         Args:
-            x: the position (R, D).
-            past: keys and values of the positions before, and room for more, (2, R, H, t, D/H); gets this one's.
-            position: which it is, from 0.
-            written: additive mask (1, 1, 1, t) that lets the positions up to this one through.
+            x: input (R, D).
+            past: buffer for keys and values (2, R, H, t, D/H), filled before this position; this call adds its own.
+            position: number of this position, from 0.
+            written: additive mask (1, 1, 1, t) that hides the positions after this one.
             source: keys and values of the source sentences, each (B, H, S, D/H).
-            mask: additive, (B, 1, 1, S).
+            mask: additive mask of the source (B, 1, 1, S).
 
         Returns:
-            (R, D).
+            Output (R, D).
         """
-        x = self._leave(0, x, self._attend(self._enter(0, x), past, position, written))
-        x = self._leave(1, x, self._look_at_source(self._enter(1, x), source, mask))
-        return self._leave(2, x, self._feed_forward(self._enter(2, x)))
+        x = self._add_output(0, x, self._attend(self._sublayer_input(0, x), past, position, written))
+        x = self._add_output(1, x, self._attend_to_source(self._sublayer_input(1, x), source, mask))
+        return self._add_output(2, x, self._feed_forward(self._sublayer_input(2, x)))
 
-    def _enter(self, sublayer: int, x: Tensor) -> Tensor:
+    def _sublayer_input(self, sublayer: int, x: Tensor) -> Tensor:
         return self._norm(sublayer, x) if self.pre else x
 
-    def _leave(self, sublayer: int, x: Tensor, output: Tensor) -> Tensor:
+    def _add_output(self, sublayer: int, x: Tensor, output: Tensor) -> Tensor:
         return x + output if self.pre else self._norm(sublayer, x + output)
 
     def _norm(self, sublayer: int, x: Tensor) -> Tensor:
@@ -64,8 +64,8 @@ class IncrementalLayer:
         mixed = attend(projected[0].unsqueeze(2), keys, values, written)  # (R, H, 1, D/H)
         return F.linear(mixed.flatten(1), *self.output)
 
-    def _look_at_source(self, x: Tensor, source: KeysValues, mask: Tensor) -> Tensor:
-        """Hypotheses of one sentence ask as so many queries, so its keys and values are never copied."""
+    def _attend_to_source(self, x: Tensor, source: KeysValues, mask: Tensor) -> Tensor:
+        """Treat the hypotheses of a sentence as queries of one attention, so its keys and values are not copied."""
         keys, values = source
         queries = F.linear(x, *self.source_queries).view(keys.shape[0], -1, self.heads, keys.shape[-1]).transpose(1, 2)
         mixed = attend(queries, keys, values, mask)  # (B, H, R/B, D/H)

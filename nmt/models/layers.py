@@ -1,4 +1,4 @@
-"""Layers of a Transformer for training: feed-forward, residual connection, encoder layer, decoder layer."""
+"""Transformer layers for training: feed-forward, residual connection, encoder layer, decoder layer."""
 
 from collections.abc import Sequence
 from typing import cast
@@ -12,7 +12,7 @@ from nmt.models.dropout import Dropout
 
 
 class FeedForward(nn.Module):
-    """Two linear layers with a non-linearity between (section 3.3)."""
+    """Two linear layers with a non-linearity between them (Vaswani and others 2017, section 3.3)."""
 
     def __init__(self, config: BaseTransformerConfig) -> None:
         super().__init__()
@@ -25,12 +25,12 @@ class FeedForward(nn.Module):
             nn.init.zeros_(layer.bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(B, T, D) to (B, T, D)."""
+        """Map x (B, T, D) to (B, T, D)."""
         return self.outer(self.dropout(self.activation(self.inner(x))))
 
 
 class Residual(nn.Module):
-    """What surrounds a sub-layer: dropout, residual and normalisation, after it (post) or before it (pre)."""
+    """Residual connection of a sub-layer, with dropout and with normalisation before (pre) or after it (post)."""
 
     def __init__(self, config: BaseTransformerConfig) -> None:
         super().__init__()
@@ -38,12 +38,12 @@ class Residual(nn.Module):
         self.norm = nn.LayerNorm(config.width)
         self.dropout = Dropout(config.dropout.residual)
 
-    def enter(self, x: Tensor) -> Tensor:
-        """The sub-layer's input; (B, T, D)."""
+    def sublayer_input(self, x: Tensor) -> Tensor:
+        """Return the input of the sub-layer for x; both (B, T, D)."""
         return self.norm(x) if self.pre else x
 
-    def leave(self, x: Tensor, output: Tensor) -> Tensor:
-        """The layer's stream after the sub-layer; (B, T, D)."""
+    def add_output(self, x: Tensor, output: Tensor) -> Tensor:
+        """Add the output of the sub-layer to x; all (B, T, D)."""
         added = self.dropout.add(output, x)
         return added if self.pre else self.norm(added)
 
@@ -58,15 +58,15 @@ class EncoderLayer(nn.Module):
         self.residuals = cast("Sequence[Residual]", nn.ModuleList(Residual(config) for _ in range(2)))
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        """x (B, S, D), additive mask (B, 1, 1, S); gives (B, S, D)."""
+        """Map x (B, S, D), with an additive mask (B, 1, 1, S), to (B, S, D)."""
         around_attention, around_feed_forward = self.residuals
-        queries, keys, values = self.attention.queries_keys_values(around_attention.enter(x))
-        x = around_attention.leave(x, self.attention(queries, (keys, values), mask))
-        return around_feed_forward.leave(x, self.feed_forward(around_feed_forward.enter(x)))
+        queries, keys, values = self.attention.queries_keys_values(around_attention.sublayer_input(x))
+        x = around_attention.add_output(x, self.attention(queries, (keys, values), mask))
+        return around_feed_forward.add_output(x, self.feed_forward(around_feed_forward.sublayer_input(x)))
 
 
 class DecoderLayer(nn.Module):
-    """Masked self-attention, attention over the source, feed-forward."""
+    """Masked self-attention, then attention over the source, then feed-forward."""
 
     def __init__(self, config: BaseTransformerConfig) -> None:
         super().__init__()
@@ -76,22 +76,21 @@ class DecoderLayer(nn.Module):
         self.residuals = cast("Sequence[Residual]", nn.ModuleList(Residual(config) for _ in range(3)))
 
     def forward(self, x: Tensor, mask: Tensor, memory: Tensor, source_mask: Tensor) -> Tensor:
-        """Run the layer on all target positions; for one more of them there is `IncrementalLayer`.
+        """Run the layer on all target positions; `IncrementalLayer` runs it on one.
 
         Args:
-            x: (B, T, D).
+            x: input (B, T, D).
             mask: additive causal mask (T, T).
-            memory: the source's encodings (B, S, D).
-            source_mask: additive, (B, 1, 1, S).
+            memory: encodings of the source (B, S, D).
+            source_mask: additive mask of the source (B, 1, 1, S).
 
         Returns:
-            (B, T, D).
+            Output (B, T, D).
         """
         around_attention, around_source, around_feed_forward = self.residuals
-        queries, keys, values = self.attention.queries_keys_values(around_attention.enter(x))
-        x = around_attention.leave(x, self.attention(queries, (keys, values), mask))
-        queries = self.source_attention.queries(around_source.enter(x))
-        x = around_source.leave(
-            x, self.source_attention(queries, self.source_attention.keys_values(memory), source_mask)
-        )
-        return around_feed_forward.leave(x, self.feed_forward(around_feed_forward.enter(x)))
+        queries, keys, values = self.attention.queries_keys_values(around_attention.sublayer_input(x))
+        x = around_attention.add_output(x, self.attention(queries, (keys, values), mask))
+        queries = self.source_attention.queries(around_source.sublayer_input(x))
+        keys_values = self.source_attention.keys_values(memory)
+        x = around_source.add_output(x, self.source_attention(queries, keys_values, source_mask))
+        return around_feed_forward.add_output(x, self.feed_forward(around_feed_forward.sublayer_input(x)))

@@ -1,4 +1,4 @@
-"""Transformers that see a picture beside the sentence (Yao and Wan 2020; Wu and others 2021)."""
+"""Multimodal Transformers: they translate a sentence with its picture (Yao and Wan 2020; Wu and others 2021)."""
 
 from collections.abc import Sequence
 from typing import cast
@@ -14,56 +14,58 @@ from nmt.models.transformer import Transformer
 
 
 class ImageQueries(EncoderLayer):
-    """Multimodal self-attention (Yao and Wan 2020, section 2.2): every row asks, only words are looked at.
+    """Encoder layer with multimodal self-attention (Yao and Wan 2020, section 2.2).
 
-    So each region becomes a mixture of words, weighted by what it shows, and words stay as they are without a picture.
+    All rows are queries, but only words are keys and values. So each region becomes a weighted mean of words, and the
+    words are encoded as if there were no picture.
     """
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        """x (B, S + R, D), words first; additive mask of the words (B, 1, 1, S); gives (B, S + R, D)."""
+        """Map x (B, S + R, D), words first, with an additive mask of the words (B, 1, 1, S), to (B, S + R, D)."""
         around_attention, around_feed_forward = self.residuals
-        rows = around_attention.enter(x)
+        rows = around_attention.sublayer_input(x)
         words = rows[:, : mask.shape[-1]]
         output = self.attention(self.attention.queries(rows), self.attention.keys_values(words), mask)
-        x = around_attention.leave(x, output)
-        return around_feed_forward.leave(x, self.feed_forward(around_feed_forward.enter(x)))
+        x = around_attention.add_output(x, output)
+        return around_feed_forward.add_output(x, self.feed_forward(around_feed_forward.sublayer_input(x)))
 
 
 class Gate(nn.Module):
-    """Gated fusion (Wu and others 2021, eq. 3 and 4): encodings + gate * picture, one vector a picture."""
+    """Gated fusion (Wu and others 2021, eq. 3 and 4): encodings + gate * picture, with one vector per picture."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
         self.gate = nn.Linear(2 * width, width)
 
     def forward(self, words: Tensor, regions: Tensor) -> Tensor:
-        """Encodings (B, S, D) and projected regions (B, R, D) to (B, S, D)."""
+        """Fuse encodings (B, S, D) with projected regions (B, R, D); return (B, S, D)."""
         picture = regions.mean(1, keepdim=True).expand_as(words)
         return words + torch.sigmoid(self.gate(torch.cat([words, picture], -1))) * picture
 
 
 class Regions(nn.Module):
-    """A picture's regions as rows of the model's width; a blank picture has features of zero."""
+    """Projection of a picture's regions to the width of the model; a blank picture has zero features."""
 
     def __init__(self, config: MultimodalConfig) -> None:
         super().__init__()
         self.count = config.regions
         self.project = nn.Linear(channels(config), config.width)
-        self.dropout, self.blank = Dropout(config.dropout.embedding), config.image_dropout
+        self.dropout, self.image_dropout = Dropout(config.dropout.embedding), config.image_dropout
 
     def forward(self, images: Tensor | None, sentences: int) -> Tensor:
-        """Features (B, R, C) of any precision, or None for blank pictures; gives (B, R, D)."""
+        """Project features (B, R, C) of any precision, or None for blank pictures, to (B, R, D)."""
         if images is None:
             return self.dropout(self.project.bias.expand(sentences, self.count, -1))
-        if self.training and self.blank:
-            images = images * (torch.rand(sentences, 1, 1, device=images.device) >= self.blank)
+        if self.training and self.image_dropout:
+            images = images * (torch.rand(sentences, 1, 1, device=images.device) >= self.image_dropout)
         return self.dropout(self.project(images.to(self.project.weight.dtype)))
 
 
 class Multimodal(Transformer):
-    """A Transformer whose encoder sees the sentence's picture; what the decoder looks at is config.fusion's choice.
+    """Transformer whose encoder sees the picture of the sentence.
 
-    With queries and concatenation the decoder looks at S + R rows, words first; with the gate at S.
+    With the fusions ``queries`` and ``concatenation``, the decoder attends to S + R rows, words first. With ``gated``,
+    it attends to S rows.
     """
 
     config: MultimodalConfig
@@ -78,32 +80,34 @@ class Multimodal(Transformer):
             self.gate = Gate(config.width)
 
     def encode(self, source: Tensor, images: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Ids (B, S), padded, and features (B, R, C) to encodings and the additive mask of the padding.
+        """Encode sentences and their pictures.
 
         Args:
-            source: ids.
-            images: None for blank pictures.
+            source: padded ids (B, S).
+            images: features (B, R, C); None for blank pictures.
 
         Returns:
-            (B, S + R, D) and (B, 1, 1, S + R), or with the gate (B, S, D) and (B, 1, 1, S).
+            Encodings (B, S + R, D) and the additive mask of their padding (B, 1, 1, S + R); with gated fusion (B, S, D)
+            and (B, 1, 1, S).
         """
         regions = self.regions(images, len(source))
-        x, words = self.embed(source)
-        everything = torch.cat([words, words.new_zeros(*words.shape[:3], regions.shape[1])], -1)
+        x, word_mask = self.embed(source)
+        full_mask = torch.cat([word_mask, word_mask.new_zeros(*word_mask.shape[:3], regions.shape[1])], -1)
         if self.config.fusion == "gated":
-            return self.gate(self.encode_rows(x, words), regions), words
-        looked_at = words if self.config.fusion == "queries" else everything
-        return self.encode_rows(torch.cat([x, regions], 1), looked_at), everything
+            return self.gate(self.encode_rows(x, word_mask), regions), word_mask
+        encoder_mask = word_mask if self.config.fusion == "queries" else full_mask
+        return self.encode_rows(torch.cat([x, regions], 1), encoder_mask), full_mask
 
     def attentions(self, source: Tensor, target: Tensor, images: Tensor | None = None) -> dict[str, Tensor]:
-        """See `TranslationModel.attentions`; with regions in the memory also ``image`` (B, L, H, T, R), the decoder.
+        """See `TranslationModel.attentions`; without gated fusion also ``image`` (B, L, H, T, R).
 
-        The words' weights are those among the words: a row of ``source`` and the same of ``image`` sum to 1 together.
+        ``image`` is the decoder's attention over the regions. A row of ``source`` and the same row of ``image``
+        together sum to 1.
         """
-        found, words = super().attentions(source, target, images), source.shape[1]
+        weights, words = super().attentions(source, target, images), source.shape[1]
         if self.config.fusion != "gated":
-            found["image"] = found["source"][..., words:]
-        return found | {
-            "source": found["source"][..., :words],
-            "encoder": found["encoder"][..., :words, :words],
+            weights["image"] = weights["source"][..., words:]
+        return weights | {
+            "source": weights["source"][..., :words],
+            "encoder": weights["encoder"][..., :words, :words],
         }

@@ -16,11 +16,11 @@ from nmt.models.embedding import Embedding
 from nmt.models.masked_rnn import masked_rnn, run
 from nmt.system.machine import kernels_without_shapes
 
-Cells = tuple[Tensor, ...]  # a layer's hidden state, and an LSTM's cell state: each (1, R, D)
+Cells = tuple[Tensor, ...]  # state of a layer: the hidden state and, for an LSTM, the cell state, each (1, R, D)
 
 
 class Layers(nn.Module):
-    """LSTM or GRU layers with dropout between them, and residuals from the second on if asked for."""
+    """LSTM or GRU layers with dropout between them and optional residual connections from the second layer on."""
 
     def __init__(self, config: RecurrentConfig, inputs: int, bidirectional: bool = False) -> None:
         super().__init__()
@@ -31,62 +31,62 @@ class Layers(nn.Module):
         self.layers = cast("Sequence[nn.LSTM | nn.GRU]", nn.ModuleList(layers))
         self.residual, self.dropout = config.residual, Dropout(config.dropout.layers)
 
-    def forward(self, x: Tensor, before: Sequence[Cells] | Tensor) -> tuple[Tensor, list[Cells]]:
-        """Run all layers over all steps.
+    def forward(self, x: Tensor, initial: Sequence[Cells] | Tensor) -> tuple[Tensor, list[Cells]]:
+        """Run all layers over all positions.
 
         Args:
-            x: (B, T, inputs).
-            before: each layer's state before the first step; or a mask (B, T), true where there is no padding: then the
-                states before are zeros.
+            x: inputs (B, T, inputs).
+            initial: initial state of each layer; or a mask (B, T), false at padding, for initial states of zeros.
 
         Returns:
-            The last layer's outputs (B, T, outputs), and each layer's state after its sentence's last step.
+            The outputs of the last layer (B, T, outputs), and the state of each layer after the last position of the
+            sentence.
         """
-        after = []
+        final = []
         for number, layer in enumerate(self.layers):
-            given = self.dropout(x) if number else x
-            if isinstance(before, Tensor):
-                output, state = masked_rnn(layer, given, before)
+            layer_input = self.dropout(x) if number else x
+            if isinstance(initial, Tensor):
+                output, state = masked_rnn(layer, layer_input, initial)
             else:
-                output, state = run(layer, given, before[number])
+                output, state = run(layer, layer_input, initial[number])
             x = x + output if self.residual and number else output
-            after.append(state)
-        return x, after
+            final.append(state)
+        return x, final
 
 
 @dataclass(frozen=True)
 class Source:
     """Encoded sentences."""
 
-    memory: Tensor  # the encoder's outputs, (B, S, E)
-    keys: Tensor  # what attention compares states with, (B, S, D)
-    real: Tensor  # no padding, (B, S)
-    last: Tensor  # the encoder's last output, (B, E)
+    memory: Tensor  # (B, S, E) outputs of the encoder
+    keys: Tensor  # (B, S, D) keys of the attention
+    real: Tensor  # (B, S) false at padding
+    last: Tensor  # (B, E) last output of the encoder
 
-    def only(self, sentences: Tensor) -> "Source":
-        """These sentences of it."""
+    def select(self, sentences: Tensor) -> "Source":
+        """Return only the sentences of these indices."""
         parts = (self.memory, self.keys, self.real, self.last)
         return Source(*(part.index_select(0, sentences) for part in parts))
 
 
 @dataclass(frozen=True)
 class State:
-    """What the decoder remembers between steps."""
+    """State of the decoder between steps."""
 
-    position: int
-    layers: Sequence[Cells]
-    fed: Tensor | None  # the last step's output, with input feeding: (R, 1, D)
+    position: int  # number of the next step, from 0
+    layers: Sequence[Cells]  # state of each layer
+    previous_output: Tensor | None  # (R, 1, D) output of the previous step; None without input feeding
     source: Source
 
 
 class Recurrent(TranslationModel):
-    """Encoder, decoder, attention, output projection (without a bias)."""
+    """Recurrent encoder and decoder, attention, and output projection without a bias."""
 
     config: RecurrentConfig
 
     def __init__(self, config: RecurrentConfig, source_vocabulary: int, target_vocabulary: int, pad: int) -> None:
         super().__init__()
-        self.config, self.pad, self.waits = config, pad, True
+        self.config, self.pad, self.waits_for_gpu = config, pad, True
         width, memory = config.width, config.width * (1 + config.bidirectional)
         self.source_embedding, self.target_embedding = (
             Embedding(size, width, pad, math.sqrt(width), config.dropout.embedding)
@@ -95,8 +95,8 @@ class Recurrent(TranslationModel):
         if config.tied == "all":
             self.target_embedding.pieces = self.source_embedding.pieces
         self.encoder = Layers(config, width, config.bidirectional)
-        if config.bidirectional:  # from both directions' last states to the decoder's first, a layer and state each
-            parts = config.layers * (2 if config.cell == "lstm" else 1)
+        if config.bidirectional:  # maps the final states of both directions to the decoder's initial states
+            parts = config.layers * (2 if config.cell == "lstm" else 1)  # one bridge per layer and part of its state
             self.bridge = nn.ModuleList(nn.Linear(memory, width) for _ in range(parts))
         if config.attention.kind == "none":
             self.decoder = Layers(config, width + memory)
@@ -116,23 +116,23 @@ class Recurrent(TranslationModel):
         real = source != self.pad
         memory, states = self.encoder(self.source_embedding(source), real)
         keys = memory if self.config.attention.kind == "none" else self.alignment.keys(memory)
-        # The directions of a layer's last state (1 or 2, B, D) side by side: each (1, B, E)
+        # Concatenate the directions of each final state: (directions, B, D) to (1, B, E).
         layers = [tuple(torch.cat(part.unbind(0), -1)[None] for part in cells) for cells in states]
         encoded = Source(memory, keys, real, layers[-1][0][0])
         if self.config.bidirectional:
-            layers = self._bridged(layers)
-        fed = memory.new_zeros(len(source), 1, self.config.width) if self.config.input_feeding else None
-        return State(0, layers, fed, encoded)
+            layers = self._apply_bridge(layers)
+        zeros = memory.new_zeros(len(source), 1, self.config.width) if self.config.input_feeding else None
+        return State(0, layers, zeros, encoded)
 
-    def _bridged(self, layers: Sequence[Cells]) -> list[Cells]:
+    def _apply_bridge(self, layers: Sequence[Cells]) -> list[Cells]:
         bridge = iter(self.bridge)
         return [tuple(torch.tanh(next(bridge)(part)) for part in cells) for cells in layers]
 
     def forward(self, source: Tensor, target: Tensor, images: Tensor | None = None) -> Tensor:
-        """Source ids (B, S), target ids from BOS on (B, T); gives decoder outputs (B, T, D).
+        """See `TranslationModel.forward`.
 
-        In training each position after the first is, with probability 1 - teacher_forcing, fed the word that the model
-        itself finds most likely there (Bengio and others 2015, section 2.4), through which no gradient flows.
+        In training, with probability 1 - teacher_forcing, each step after the first gets the model's own most likely
+        word instead of the target word (Bengio and others 2015, section 2.4). No gradient flows through this word.
         """
         return self.dropout(self._decode(source, target)[0])
 
@@ -142,7 +142,7 @@ class Recurrent(TranslationModel):
         return {} if weights is None else {"source": weights[:, None, None]}
 
     def _decode(self, source: Tensor, target: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Outputs (B, T, D) and weights (B, T, S) of all steps; at once where no step waits for the one before."""
+        """Compute outputs (B, T, D) and weights (B, T, S) of all steps, in parallel unless a step needs the last."""
         state, words = self.start(source), self.target_embedding(target)
         if self.config.input_feeding or (self.training and self.config.teacher_forcing < 1):
             return self._decode_by_steps(state, words)
@@ -150,47 +150,48 @@ class Recurrent(TranslationModel):
         return self._attend(hidden, state.source)
 
     def _decode_by_steps(self, state: State, words: Tensor) -> tuple[Tensor, Tensor | None]:
-        """As `_decode`, one step after another; what does not feed the next step is done for all at once."""
-        forced = self.config.teacher_forcing if self.training else 1.0
-        own = torch.rand(words.shape[:2], device=words.device) >= forced
+        """Compute the same as `_decode` step by step; without input feeding, the attention runs once for all steps."""
+        teacher_forcing = self.config.teacher_forcing if self.training else 1.0
+        use_prediction = torch.rand(words.shape[:2], device=words.device) >= teacher_forcing  # (B, T)
         steps: list[Tensor] = []
-        fed: list[tuple[Tensor, Tensor | None]] = []
+        attended: list[tuple[Tensor, Tensor | None]] = []
         for t, word in enumerate(torch.split(words, 1, 1)):  # (B, 1, D)
-            rows = own[:, t].nonzero()[:, 0]
+            rows = use_prediction[:, t].nonzero()[:, 0]
             if t and len(rows):
-                guessed = self._guess(steps[-1][rows], state.source.only(rows), t - 1)
-                word = word.index_copy(0, rows, self.target_embedding.of_few(guessed).to(word.dtype))
+                predicted = self._predict(steps[-1][rows], state.source.select(rows), t - 1)
+                word = word.index_copy(0, rows, self.target_embedding.forward_sparse(predicted).to(word.dtype))
             hidden, layers = self.decoder(self._inputs(word, state), state.layers)
             steps.append(hidden)
             state = replace(state, position=t + 1, layers=layers)
             if self.config.input_feeding:
-                fed.append(self._attend(hidden, state.source, t))
-                state = replace(state, fed=fed[-1][0])
-        if not fed:
+                attended.append(self._attend(hidden, state.source, t))
+                state = replace(state, previous_output=attended[-1][0])
+        if not attended:
             return self._attend(torch.cat(steps, 1), state.source)
-        return tuple(torch.cat(parts, 1) for parts in zip(*fed, strict=True))  # type: ignore[return-value]
+        return tuple(torch.cat(parts, 1) for parts in zip(*attended, strict=True))  # type: ignore[return-value]
 
     @torch.no_grad()
-    def _guess(self, hidden: Tensor, source: Source, t: int) -> Tensor:
-        """The model's own next word (R, 1) after states (R, 1, D) of step t."""
+    def _predict(self, hidden: Tensor, source: Source, t: int) -> Tensor:
+        """Return the model's most likely next word (R, 1) after the states of step t (R, 1, D)."""
         return self.projection(self._attend(hidden, source, t)[0]).argmax(-1)
 
     def _inputs(self, words: Tensor, state: State) -> Tensor:
-        """What the first layer sees: the word, and the encoder's last output or, with input feeding, the last output.
+        """Return the inputs of the first layer (R, T, inputs) for embedded words (R, T, D).
 
-        Words (R, T, D), where R is a multiple of the B sentences; gives (R, T, inputs).
+        The inputs are the words and, with input feeding, the previous output or, without attention, the encoder's last
+        output. R is a multiple of the number of sentences.
         """
-        if state.fed is not None:
-            return torch.cat([words, state.fed], -1)
+        if state.previous_output is not None:
+            return torch.cat([words, state.previous_output], -1)
         if self.config.attention.kind != "none":
             return words
         last = state.source.last.repeat_interleave(len(words) // len(state.source.last), 0)[:, None]
         return torch.cat([words, last.expand(-1, words.shape[1], -1)], -1)
 
     def _attend(self, hidden: Tensor, source: Source, first: int = 0) -> tuple[Tensor, Tensor | None]:
-        """Outputs tanh(W[d; c]) (eq. 5) of states (B, T, D), the first at step ``first``, and weights (B, T, S).
+        """Compute outputs tanh(W[d; c]) (eq. 5) and weights (B, T, S) from states (B, T, D) of steps from ``first`` on.
 
-        Without attention the states are the outputs.
+        Without attention, the states are the outputs and the weights are None.
         """
         if self.config.attention.kind == "none":
             return hidden, None
@@ -202,16 +203,19 @@ class Recurrent(TranslationModel):
         return torch.tanh(self.combine(torch.cat([hidden, context], -1)))
 
     def step(self, state: State, last: Tensor) -> tuple[Tensor, State]:
-        """Feed each row's last id (R,); gives log-probabilities of the next (R, V), and the new state."""
+        """See `TranslationModel.step`."""
         with kernels_without_shapes():
             hidden, layers = self.decoder(self._inputs(self.target_embedding(last[:, None]), state), state.layers)
             output = self._attend_in_groups(hidden, state)  # (R, 1, D)
         log_probs = self.log_probabilities(self.dropout(output[:, 0]))
-        fed = None if state.fed is None else output
-        return log_probs, replace(state, position=state.position + 1, layers=layers, fed=fed)
+        previous_output = None if state.previous_output is None else output
+        return log_probs, replace(state, position=state.position + 1, layers=layers, previous_output=previous_output)
 
     def _attend_in_groups(self, hidden: Tensor, state: State) -> Tensor:
-        """One step's states (R, 1, D) to outputs; a sentence's rows look at it together, so it is never copied."""
+        """Compute outputs from the states of one step (R, 1, D).
+
+        The rows of a sentence attend to it in one product, so its encodings are not copied.
+        """
         if self.config.attention.kind == "none":
             return hidden
         source = state.source
@@ -221,10 +225,11 @@ class Recurrent(TranslationModel):
         return self._combined(grouped, weights @ source.memory).view_as(hidden)
 
     def reorder(self, state: State, rows: Tensor) -> State:
-        """Make row i what row rows[i] was; every row stays within its sentence."""
+        """See `TranslationModel.reorder`."""
         layers = [tuple(part.index_select(1, rows) for part in cells) for cells in state.layers]
-        return replace(state, layers=layers, fed=None if state.fed is None else state.fed.index_select(0, rows))
+        output = None if state.previous_output is None else state.previous_output.index_select(0, rows)
+        return replace(state, layers=layers, previous_output=output)
 
     def keep(self, state: State, sentences: Tensor) -> State:
-        """Keep only these sentences' encodings (their rows are chosen by `reorder`)."""
-        return replace(state, source=state.source.only(sentences))
+        """See `TranslationModel.keep`."""
+        return replace(state, source=state.source.select(sentences))

@@ -1,4 +1,4 @@
-"""Greedy and beam search over one decoder interface, for one model or an ensemble of them."""
+"""Greedy and beam search through one decoder interface, for a single model or an ensemble."""
 
 import math
 from collections.abc import Sequence
@@ -12,53 +12,53 @@ from torch import Tensor
 from nmt.config.data import SpecialIds
 from nmt.config.decoding import Decoding
 
-BLOCK = 64  # columns of which `top` takes the greatest first: few blocks to sort, few columns in each
-FEW = 2**15  # numbers in which looking at all is faster
+BLOCK = 64  # columns per block of `top`: a compromise between few blocks and few columns in each
+FEW = 2**15  # with fewer numbers than this, examining all of them is faster than using blocks
 
 
 class Decoder(Protocol):
-    """What search asks of a model; rows are grouped by sentence, as many for each."""
+    """Interface of a model for search; rows are grouped by sentence, with the same number for each sentence."""
 
     @property
     def longest(self) -> int:
-        """Most positions a sentence may take, BOS and EOS included."""
+        """Maximum number of positions in a sentence, BOS and EOS included."""
 
     def start(self, source: Tensor, images: Tensor | None = None) -> Any:
-        """Source ids (B, S), padded, and features (B, R, C), to a state of B sentences with one row each."""
+        """Encode padded ids (B, S), with features (B, R, C); return a state with one row per sentence."""
 
     def step(self, state: Any, last: Tensor) -> tuple[Tensor, Any]:
-        """Last ids of the rows (R,) to log-probabilities (R, V) and the new state."""
+        """Feed the last id of each row (R,); return log-probabilities of the next (R, V) and the new state."""
 
     def reorder(self, state: Any, rows: Tensor) -> Any:
-        """Row i becomes what rows[i] was."""
+        """Reorder beams: new row i is old row ``rows[i]``, of the same sentence."""
 
     def keep(self, state: Any, sentences: Tensor) -> Any:
-        """Only these sentences go on; their rows are chosen by `reorder`."""
+        """Keep only these sentences; `reorder` then selects their rows."""
 
 
 class Ensemble:
-    """Several decoders as one: the mean of their probabilities."""
+    """Several decoders as one decoder, with the mean of their probabilities."""
 
     def __init__(self, decoders: Sequence[Decoder]) -> None:
         self.decoders = decoders
 
     @property
     def longest(self) -> int:
-        """The shortest of the members' limits."""
+        """Smallest limit of the members."""
         return min(decoder.longest for decoder in self.decoders)
 
     def start(self, source: Tensor, images: Tensor | None = None) -> list[Any]:
-        """A state a member."""
+        """Start every member; return one state per member."""
         return [decoder.start(source, images) for decoder in self.decoders]
 
     def step(self, state: list[Any], last: Tensor) -> tuple[Tensor, list[Any]]:
-        """Log of the mean probability (R, V), and the members' new states."""
+        """Make a step with every member; return the log of the mean probabilities (R, V) and the new states."""
         steps = [decoder.step(part, last) for decoder, part in zip(self.decoders, state, strict=True)]
         mean = torch.stack([log_probs for log_probs, _ in steps]).logsumexp(0) - torch.tensor(len(steps)).log()
         return mean, [part for _, part in steps]
 
     def reorder(self, state: list[Any], rows: Tensor) -> list[Any]:
-        """Reorder every member."""
+        """Reorder the rows of every member."""
         return [decoder.reorder(part, rows) for decoder, part in zip(self.decoders, state, strict=True)]
 
     def keep(self, state: list[Any], sentences: Tensor) -> list[Any]:
@@ -68,10 +68,10 @@ class Ensemble:
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """A finished translation."""
+    """Finished translation."""
 
     ids: list[int]  # without BOS and EOS
-    score: float  # log p / length^penalty
+    score: float  # log_probability / length^length_penalty
     log_probability: float  # of the pieces and EOS, in nats
 
 
@@ -81,79 +81,81 @@ def search(
 ) -> list[list[Hypothesis]]:
     """Translate a batch.
 
-    Keeps, for each sentence, the ``beam`` best unfinished prefixes; a prefix extended by EOS while among the
-    sentence's best ``beam`` candidates is finished. A sentence is done once ``beam`` hypotheses are finished and its
-    best unfinished prefix, scored as if it ended here, is below its ``nbest`` best of them: counting alone would stop
-    at early, improbable endings of a sure model. At the length limit EOS is forced. Length counts EOS.
+    The search keeps the ``beam`` best unfinished prefixes of each sentence. A candidate with EOS among the best
+    ``beam`` candidates of its sentence becomes a finished hypothesis. A sentence is done if it has ``beam`` finished
+    hypotheses, and its best unfinished prefix, scored as if it ended now, is below the ``nbest`` best of them.
+    Counting hypotheses alone would stop too early, at improbable short translations. At the length limit, EOS is
+    forced. The length includes EOS.
 
     Args:
-        decoder: a model or an `Ensemble`.
-        source: (B, S), padded.
-        config: beam 1 is greedy, or with sampling draws each piece; the draws depend on the batch alone.
-        ids: the special ids.
-        images: features of the sentences' pictures (B, R, C), for multimodal models.
+        decoder: model or `Ensemble`.
+        source: padded ids (B, S).
+        config: settings; beam 1 is greedy search, or with sampling it draws each piece at random, with a seed that
+            depends only on the batch.
+        ids: special ids.
+        images: features of the pictures (B, R, C), for multimodal models.
 
     Returns:
-        For each sentence its ``nbest`` hypotheses, best first.
+        The ``nbest`` hypotheses of each sentence, best first.
     """
     return _Beams(decoder, source, config, ids, images).run()
 
 
-def _greatest_of_blocks(log_probs: Tensor) -> Tensor:
-    """The greatest of each `BLOCK` columns, the last of which may be fewer; (R, V) to (R, blocks)."""
+def _block_maxima(log_probs: Tensor) -> Tensor:
+    """Compute the maximum of each block of `BLOCK` columns, (R, V) to (R, blocks); the last block may be shorter."""
     whole = log_probs.shape[1] // BLOCK * BLOCK
-    greatest = torch.unflatten(log_probs[:, :whole], 1, (-1, BLOCK)).amax(-1)
+    maxima = torch.unflatten(log_probs[:, :whole], 1, (-1, BLOCK)).amax(-1)
     if whole == log_probs.shape[1]:
-        return greatest
-    return torch.cat([greatest, log_probs[:, whole:].amax(1, keepdim=True)], 1)
+        return maxima
+    return torch.cat([maxima, log_probs[:, whole:].amax(1, keepdim=True)], 1)
 
 
 def greatest(log_probs: Tensor) -> tuple[Tensor, Tensor]:
-    """The greatest of each row and its column, found as `top` does; (R, V) to twice (R, 1)."""
+    """Return the maximum of each row (R, V) and its column, both (R, 1); uses blocks as `top` does."""
     if log_probs.is_cuda or log_probs.numel() < FEW:
         return log_probs.max(1, keepdim=True)
-    block = _greatest_of_blocks(log_probs).argmax(1, keepdim=True)
+    block = _block_maxima(log_probs).argmax(1, keepdim=True)
     columns = (block * BLOCK + torch.arange(BLOCK)).clamp(max=log_probs.shape[1] - 1)  # (R, BLOCK)
-    values, places = log_probs.gather(1, columns).max(1, keepdim=True)
-    return values, columns.gather(1, places)
+    values, indices = log_probs.gather(1, columns).max(1, keepdim=True)
+    return values, columns.gather(1, indices)
 
 
 def top(log_probs: Tensor, scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """The best extensions of each sentence's prefixes, best first.
+    """Return the best extensions of each sentence's prefixes, best first.
 
-    `Tensor.topk` looks at every number one by one on the CPU. Here it sees the greatest of each block of columns, then
-    those blocks alone that have the greatest of these: what is among the greatest is in them.
+    `Tensor.topk` examines every number one by one on the CPU. To be faster, this function applies it first to the
+    maxima of blocks of columns, then only to the blocks with the greatest maxima. These contain the greatest numbers.
 
     Args:
-        log_probs: of the next pieces, (B * k, V).
-        scores: of the prefixes, (B, k).
-        count: how many, at most k * V.
+        log_probs: log-probabilities of the next pieces (B * k, V).
+        scores: log-probabilities of the prefixes (B, k).
+        count: number of extensions per sentence, at most k * V.
 
     Returns:
-        Their scores (B, count) and their columns in (B, k * V).
+        Log-probabilities of the extended prefixes (B, count), and their columns in (B, k * V).
     """
     (sentences, width), vocabulary = scores.shape, log_probs.shape[1]
     if log_probs.is_cuda or log_probs.numel() < FEW or width * vocabulary < 4 * count * BLOCK:
         return (scores[..., None] + log_probs.view(sentences, width, -1)).flatten(1).topk(count)
-    of_blocks = _greatest_of_blocks(log_probs)
-    blocks = of_blocks.shape[1]
-    chosen = (scores[..., None] + of_blocks.view(sentences, width, -1)).flatten(1).topk(count).indices  # (B, count)
+    maxima = _block_maxima(log_probs)
+    blocks = maxima.shape[1]
+    chosen = (scores[..., None] + maxima.view(sentences, width, -1)).flatten(1).topk(count).indices  # (B, count)
     rows, pieces = chosen // blocks, (chosen % blocks * BLOCK)[..., None] + torch.arange(BLOCK)  # (B, count, BLOCK)
     columns = (rows[..., None] * vocabulary + pieces.clamp(max=vocabulary - 1)).flatten(1)
-    # Rows of a vocabulary that was filled up lie apart and are copied here, which the faster projection outweighs.
-    found = log_probs.reshape(sentences, -1).gather(1, columns).view(pieces.shape) + scores.gather(1, rows)[..., None]
-    values, places = found.masked_fill_(pieces >= vocabulary, -torch.inf).flatten(1).topk(count)
-    return values, columns.gather(1, places)
+    # With a padded vocabulary, `reshape` copies the rows. The faster projection saves more than this costs.
+    totals = log_probs.reshape(sentences, -1).gather(1, columns).view(pieces.shape) + scores.gather(1, rows)[..., None]
+    values, indices = totals.masked_fill_(pieces >= vocabulary, -torch.inf).flatten(1).topk(count)
+    return values, columns.gather(1, indices)
 
 
 Candidate = tuple[float, int, int]
-"""A prefix extended by a piece: its log-probability, the prefix's row, the piece."""
+"""A prefix and its next piece: log-probability of both, row of the prefix, piece."""
 
 
 class _Beams:
-    """The state of a search over B live sentences, k rows each; R = B * k.
+    """State of a search over B live sentences with k rows each; R = B * k.
 
-    Candidates are judged in Python: on so few numbers an operation of tensors costs more.
+    Candidates are processed in Python, because tensor operations cost more for so few numbers.
     """
 
     def __init__(
@@ -164,53 +166,53 @@ class _Beams:
         sentences, self.device = source.shape[0], source.device
         lengths = (source != ids.pad).sum(1) - 2  # without BOS and EOS
         limits = lengths * config.length_factor + config.length_extra
-        self.limits: list[int] = limits.clamp(max=decoder.longest - 2).long().tolist()  # pieces of output, EOS apart
-        self.never = torch.tensor([ids.pad, ids.bos], device=source.device)
-        self.live = list(range(sentences))  # which sentence each live one is
-        self.random = torch.Generator(self.device).manual_seed(int(source.sum()))  # of sampling
-        self.prefixes: list[list[int]] = [[] for _ in range(sentences)]  # of the rows, without BOS
-        self.last = torch.full((sentences,), ids.bos, device=self.device)  # (R,)
+        self.limits: list[int] = limits.clamp(max=decoder.longest - 2).long().tolist()  # output pieces without EOS
+        self.forbidden = torch.tensor([ids.pad, ids.bos], device=source.device)
+        self.live = list(range(sentences))  # index in the batch of each live sentence
+        self.random = torch.Generator(self.device).manual_seed(int(source.sum()))  # for sampling
+        self.prefixes: list[list[int]] = [[] for _ in range(sentences)]  # ids of each row, without BOS
+        self.last = torch.full((sentences,), ids.bos, device=self.device)  # (R,) last id of each row
         self.scores = torch.zeros(sentences, 1, device=self.device)  # (B, k) log-probabilities of the prefixes
         self.finished: list[list[Hypothesis]] = [[] for _ in range(sentences)]
 
     def run(self) -> list[list[Hypothesis]]:
-        """Extend until every sentence is done."""
+        """Extend the prefixes until every sentence is done; return the ``nbest`` hypotheses of each, best first."""
         while self.live:
             self._extend()
-        best = [sorted(found, key=lambda h: -h.score) for found in self.finished]
-        return [found[: self.config.nbest] for found in best]
+        ranked = [sorted(hypotheses, key=lambda h: -h.score) for hypotheses in self.finished]
+        return [hypotheses[: self.config.nbest] for hypotheses in ranked]
 
     def _extend(self) -> None:
-        """One more piece for every live row."""
+        """Extend every live row by one piece."""
         log_probs, self.state = self.decoder.step(self.state, self.last)
-        length = len(self.prefixes[0]) + 1  # of the candidates: EOS counts, BOS does not
-        log_probs.index_fill_(1, self.never, -torch.inf)
+        length = len(self.prefixes[0]) + 1  # length of the candidates, with EOS, without BOS
+        log_probs.index_fill_(1, self.forbidden, -torch.inf)
         if length > min(self.limits):
             self._force_end(log_probs, length)
         values, columns = self._best(log_probs)
-        going: dict[int, list[Candidate]] = {}
+        continued: dict[int, list[Candidate]] = {}
         for sentence, best in enumerate(zip(values.tolist(), columns.tolist(), strict=True)):
             unfinished = self._collect(sentence, *best, log_probs.shape[1], length)
-            if unfinished and self._may_win(sentence, unfinished[0][0], length):
-                going[sentence] = unfinished
-        self._advance(going, values.dtype)
+            if unfinished and self._can_improve(sentence, unfinished[0][0], length):
+                continued[sentence] = unfinished
+        self._advance(continued, values.dtype)
 
     def _force_end(self, log_probs: Tensor, length: int) -> None:
-        """Leave only EOS to the rows whose prefix is as long as its sentence allows."""
-        full = torch.tensor([limit < length for limit in self.limits], device=self.device)
-        full = full.repeat_interleave(self.scores.shape[1])
-        end = log_probs[full, self.ids.eos]
-        log_probs[full] = -torch.inf
-        log_probs[full, self.ids.eos] = end
+        """Allow only EOS in the rows that have reached the length limit of their sentence."""
+        at_limit = torch.tensor([limit < length for limit in self.limits], device=self.device)
+        at_limit = at_limit.repeat_interleave(self.scores.shape[1])
+        end = log_probs[at_limit, self.ids.eos]
+        log_probs[at_limit] = -torch.inf
+        log_probs[at_limit, self.ids.eos] = end
 
     def _best(self, log_probs: Tensor) -> tuple[Tensor, Tensor]:
-        """The 2k best extensions of each sentence, as `top` gives them; with sampling one, drawn.
+        """Return the 2k best extensions of each sentence in the form of `top`; with sampling, one random extension.
 
-        With one row its best alone: once that ends, nothing that goes on can win.
+        Greedy search needs only the best extension: if it is EOS, no unfinished prefix can be better.
         """
         if self.config.sampling:
-            drawn = torch.multinomial(torch.softmax(log_probs, -1), 1, generator=self.random)  # (R, 1), R = B
-            return self.scores + log_probs.gather(1, drawn), drawn
+            pieces = torch.multinomial(torch.softmax(log_probs, -1), 1, generator=self.random)  # (R, 1), R = B
+            return self.scores + log_probs.gather(1, pieces), pieces
         if self.config.beam == 1:
             values, pieces = greatest(log_probs)
             return self.scores + values, pieces
@@ -219,9 +221,10 @@ class _Beams:
     def _collect(
         self, sentence: int, scores: list[float], columns: list[int], vocabulary: int, length: int
     ) -> list[Candidate]:
-        """Of a live sentence's candidates, best first, keep those that end within the first k; gives the k that do not.
+        """Finish the candidates with EOS among the first k of a live sentence; return the best k others.
 
-        Of 2k candidates at most k end (one a row), so k others remain to go on.
+        The candidates are sorted, best first. Of 2k candidates, at most k have EOS (one per row), so at least k others
+        remain.
         """
         first_row, beam, unfinished = sentence * self.scores.shape[1], self.config.beam, []
         for rank, (score, column) in enumerate(zip(scores, columns, strict=True)):
@@ -238,25 +241,25 @@ class _Beams:
         score = log_probability / length**self.config.length_penalty
         self.finished[self.live[sentence]].append(Hypothesis(self.prefixes[row], score, log_probability))
 
-    def _may_win(self, sentence: int, log_probability: float, length: int) -> bool:
-        """Whether a live sentence goes on, whose best unfinished prefix has this probability."""
+    def _can_improve(self, sentence: int, log_probability: float, length: int) -> bool:
+        """Return whether a live sentence, whose best unfinished prefix has this log-probability, is not done."""
         finished = self.finished[self.live[sentence]]
         if len(finished) < self.config.beam:
             return log_probability > -math.inf
-        beaten = sorted((h.score for h in finished), reverse=True)[self.config.nbest - 1]
-        return bool(log_probability / length**self.config.length_penalty > beaten)
+        threshold = sorted((h.score for h in finished), reverse=True)[self.config.nbest - 1]
+        return bool(log_probability / length**self.config.length_penalty > threshold)
 
-    def _advance(self, going: dict[int, list[Candidate]], dtype: torch.dtype) -> None:
-        """Make the candidates of the live sentences that go on the new prefixes."""
-        on = list(going)
-        if len(on) < len(self.live):
-            self.live, self.limits = ([each[i] for i in on] for each in (self.live, self.limits))
-            if not on:
+    def _advance(self, continued: dict[int, list[Candidate]], dtype: torch.dtype) -> None:
+        """Replace the prefixes by the candidates of the continued sentences and remove the other sentences."""
+        kept = list(continued)
+        if len(kept) < len(self.live):
+            self.live, self.limits = ([values[i] for i in kept] for values in (self.live, self.limits))
+            if not kept:
                 return
-            self.state = self.decoder.keep(self.state, torch.tensor(on, device=self.device))
-        scores, rows, pieces = zip(*chain.from_iterable(going.values()), strict=True)
+            self.state = self.decoder.keep(self.state, torch.tensor(kept, device=self.device))
+        scores, rows, pieces = zip(*chain.from_iterable(continued.values()), strict=True)
         if rows != tuple(range(len(self.prefixes))):
             self.state = self.decoder.reorder(self.state, torch.tensor(rows, device=self.device))
         self.prefixes = [[*self.prefixes[row], piece] for row, piece in zip(rows, pieces, strict=True)]
         self.last = torch.tensor(pieces, device=self.device)
-        self.scores = torch.tensor(scores, dtype=dtype, device=self.device).view(len(on), -1)
+        self.scores = torch.tensor(scores, dtype=dtype, device=self.device).view(len(kept), -1)

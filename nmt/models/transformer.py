@@ -17,22 +17,22 @@ from nmt.models.incremental import IncrementalLayer
 from nmt.models.layers import DecoderLayer, EncoderLayer
 from nmt.system.machine import kernels_without_shapes
 
-MANY = 256  # positions of an encoder, or rows of a step of search, that matrix kernels made for them are worth
+MANY = 256  # from this number of encoder positions, or rows of a step, shape-specific matrix kernels pay off
 
 
 @dataclass(frozen=True)
 class State:
-    """What the decoder remembers between steps of search; `Transformer.step` uses it up, adding to it in place."""
+    """State of the decoder between steps; `Transformer.step` changes it in place, so use each state only once."""
 
-    position: int
+    position: int  # number of the next step, from 0
     layers: Sequence[IncrementalLayer]
-    past: Sequence[Tensor]  # a layer: keys and values (2, R, H, t, D/H); t positions, from `position` on still free
-    source: Sequence[KeysValues]  # a layer: (B, H, S, D/H)
-    source_mask: Tensor  # (B, 1, 1, S)
+    past: Sequence[Tensor]  # per layer, keys and values (2, R, H, t, D/H); unused from ``position`` on
+    source: Sequence[KeysValues]  # per layer, keys and values, each (B, H, S, D/H)
+    source_mask: Tensor  # (B, 1, 1, S) additive
 
 
 class Transformer(TranslationModel):
-    """Encoder, decoder, output projection."""
+    """Transformer encoder and decoder, and output projection."""
 
     config: TransformerConfig | MultimodalConfig
 
@@ -46,7 +46,7 @@ class Transformer(TranslationModel):
         if config.tied == "all":
             self.target_embedding.pieces = self.source_embedding.pieces
         self.context = Context(config) if config.context == "gru" else None
-        self.waits = self.context is not None
+        self.waits_for_gpu = self.context is not None
         encoder = (EncoderLayer(config) for _ in range(config.layers))
         decoder = (DecoderLayer(config) for _ in range(config.decoder_layers or config.layers))
         self.encoder = cast("Sequence[EncoderLayer]", nn.ModuleList(encoder))
@@ -60,7 +60,7 @@ class Transformer(TranslationModel):
             self.projection.weight = self.target_embedding.pieces.weight
 
     def embed(self, source: Tensor) -> tuple[Tensor, Tensor]:
-        """Ids (B, S), padded, to embeddings (B, S, D) and the additive mask of the padding (B, 1, 1, S)."""
+        """Embed padded ids (B, S); return embeddings (B, S, D) and the additive mask of the padding (B, 1, 1, S)."""
         x = self.source_embedding(source)
         if self.context:
             x = self.context(x, source != self.pad)
@@ -68,13 +68,13 @@ class Transformer(TranslationModel):
         return x, mask
 
     def encode_rows(self, x: Tensor, mask: Tensor) -> Tensor:
-        """The encoder's layers; rows (B, S, D) and what may be looked at (B, 1, 1, S) to encodings (B, S, D)."""
+        """Run the encoder's layers on x (B, S, D), with an additive mask (B, 1, 1, S); return encodings (B, S, D)."""
         for layer in self.encoder:
             x = layer(x, mask)
         return self.encoder_norm(x)
 
     def encode(self, source: Tensor, images: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Ids (B, S), padded, to encodings (B, S, D) and the additive mask of the padding (B, 1, 1, S)."""
+        """Encode padded ids (B, S); return encodings (B, S, D) and the additive mask of the padding (B, 1, 1, S)."""
         x, mask = self.embed(source)
         return self.encode_rows(x, mask), mask
 
@@ -96,25 +96,25 @@ class Transformer(TranslationModel):
             "source": [layer.source_attention for layer in self.decoder],
         }
         with ExitStack() as stack:
-            seen = {part: [stack.enter_context(watch(layer)) for layer in layers] for part, layers in parts.items()}
+            watched = {part: [stack.enter_context(watch(layer)) for layer in layers] for part, layers in parts.items()}
             self(source, target, images)
-        return {part: torch.stack([weights for (weights,) in layers], 1) for part, layers in seen.items()}
+        return {part: torch.stack([weights for (weights,) in layers], 1) for part, layers in watched.items()}
 
     def start(self, source: Tensor, images: Tensor | None = None) -> State:
         """See `TranslationModel.start`."""
         with kernels_without_shapes(source.numel() < MANY):
             memory, mask = self.encode(source, images)
-            missing = max(0, VECTOR - memory.shape[1])  # short rows are slow to make a softmax of, at every step
+            missing = max(0, VECTOR - memory.shape[1])  # pad once, because the softmax of short rows is slow
             memory, mask = F.pad(memory, (0, 0, 0, missing)), F.pad(mask, (0, missing), value=-torch.inf)
             projected = [layer.source_attention.keys_values(memory) for layer in self.decoder]
-        source_keys_values = [(keys.contiguous(), values.contiguous()) for keys, values in projected]  # once a batch
+        source_keys_values = [(keys.contiguous(), values.contiguous()) for keys, values in projected]
         layers = [IncrementalLayer(layer) for layer in self.decoder]
         heads, width = self.config.heads, self.config.width
         empty = memory.new_empty(2, len(source), heads, 0, width // heads)
         return State(0, layers, [empty] * len(layers), source_keys_values, mask)
 
     def step(self, state: State, last: Tensor) -> tuple[Tensor, State]:
-        """Feed each row's last id (R,); gives log-probabilities of the next (R, V), and the new state."""
+        """See `TranslationModel.step`."""
         position, past = state.position, state.past
         x = self.target_embedding.at(last, position)  # (R, D)
         if position == past[0].shape[3]:
@@ -122,17 +122,17 @@ class Transformer(TranslationModel):
         written = x.new_zeros(1, 1, 1, past[0].shape[3])
         written[..., position + 1 :] = -torch.inf
         with kernels_without_shapes(last.shape[0] < MANY):
-            for layer, before, source in zip(state.layers, past, state.source, strict=True):
-                x = layer(x, before, position, written, source, state.source_mask)
+            for layer, layer_past, source in zip(state.layers, past, state.source, strict=True):
+                x = layer(x, layer_past, position, written, source, state.source_mask)
         log_probs = self.log_probabilities(self.decoder_norm(x))
         return log_probs, replace(state, position=position + 1, past=past)
 
     def reorder(self, state: State, rows: Tensor) -> State:
-        """Make row i what row rows[i] was; every row stays within its sentence."""
-        # On the CPU `index_select` copies whole rows, where an index picks each number.
+        """See `TranslationModel.reorder`."""
+        # On the CPU, `index_select` copies whole rows, while indexing copies number by number.
         return replace(state, past=[layer.index_select(1, rows) for layer in state.past])
 
     def keep(self, state: State, sentences: Tensor) -> State:
-        """Keep only these sentences' encodings (their rows are chosen by `reorder`)."""
+        """See `TranslationModel.keep`."""
         source = [(keys.index_select(0, sentences), values.index_select(0, sentences)) for keys, values in state.source]
         return replace(state, source=source, source_mask=state.source_mask.index_select(0, sentences))

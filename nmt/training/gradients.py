@@ -25,7 +25,7 @@ class Gradients:
         self._parameters = list(model.parameters())
         self._accumulate: BatchFunction = self._forward_backward
         self._optimize: Callable[[], None] = self._clip_and_optimize
-        if device.type == "cuda" and not model.waits:
+        if device.type == "cuda" and not model.waits_for_gpu:
             self._accumulate = GraphPerShape(self._forward_backward, epochs)
         if recordable(self.optimizer):
             self._optimize = RecordedCall(self._clip_and_optimize)

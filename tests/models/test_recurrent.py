@@ -146,7 +146,7 @@ def test_a_word_fed_back_has_the_gradient_of_any_other() -> None:
     ids, weighting = torch.tensor([[3], [0], [3]]), torch.randn(3, 1, 4)
     few, all_of_them = (
         torch.autograd.grad((embed(ids) * weighting).sum(), embedding.pieces.weight)[0]
-        for embed in (embedding.of_few, embedding)
+        for embed in (embedding.forward_sparse, embedding)
     )
     assert few.is_sparse and torch.equal(few.to_dense(), all_of_them)
 
