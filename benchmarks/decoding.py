@@ -65,7 +65,7 @@ def by_length(search: Callable[[Any, int], Rows], workers: int = 1) -> Translate
     """Search in padded batches of sentences of similar length, with BOS and EOS."""
     import torch
 
-    from nmt.system.workers import shared_out
+    from nmt.system.workers import parallel_map
 
     def translate(rows: Rows, beam: int, size: int) -> Rows:
         order = sorted(range(len(rows)), key=lambda i: -len(rows[i]))
@@ -79,7 +79,7 @@ def by_length(search: Callable[[Any, int], Rows], workers: int = 1) -> Translate
             return [until_end(ids) for ids in search(padded, beam)]
 
         translations: dict[int, list[int]] = {}
-        for part, ids in zip(parts, shared_out(search_batch, parts, workers), strict=True):
+        for part, ids in zip(parts, parallel_map(search_batch, parts, workers), strict=True):
             translations |= zip(part, ids, strict=True)
         return [translations[i] for i in range(len(rows))]
 

@@ -211,10 +211,10 @@ def contents(folder: Path, stage: str) -> dict[str, str]:
     if stage == "tracking import":
         return stored(folder)
     paths = sorted(path for pattern in STAGES[stage][2] for path in folder.glob(pattern))
-    return {str(path.relative_to(folder)): essence(path) for path in paths}
+    return {str(path.relative_to(folder)): non_defaults(path) for path in paths}
 
 
-def essence(path: Path) -> str:
+def non_defaults(path: Path) -> str:
     if path.suffix == ".json":
         return json.dumps(timeless(read_json(path)))
     if path.suffix == ".jsonl":
@@ -494,7 +494,7 @@ class Workflow:
             inner = path.relative_to(self.folder / "results")
             whole = path.suffix in (".json", ".txt", ".tok", ".detok", ".safetensors", ".npy", ".vocab")
             if path.is_file() and whole and inner.parts[0] != "mlartifacts" and not path.name.startswith("track"):
-                outputs[str(inner)] = essence(path)
+                outputs[str(inner)] = non_defaults(path)
         return outputs
 
 

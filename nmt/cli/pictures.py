@@ -42,9 +42,9 @@ def features(folder: Path, names: Path, out: Path, device: str, **options: Any) 
     NAMES lists the pictures, one name per line. Row n of OUT belongs to line n.
     """
     from nmt.data.extract import extract
-    from nmt.system.gpus import claimed
+    from nmt.system.gpus import claim_gpu
 
-    with claimed(device):
+    with claim_gpu(device):
         extract(folder, names, out, device=device, **options)
 
 

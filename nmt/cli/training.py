@@ -52,7 +52,7 @@ def train(
     To train with several processes: torchrun --standalone --nproc-per-node 2 -m nmt train …, or
     srun -n 2 nmt train …; each process takes as many threads as --threads says.
     """
-    from nmt.system.gpus import claimed
+    from nmt.system.gpus import claim_gpu
     from nmt.tracking.follow import start_follower
     from nmt.training.distributed import rank_and_size
     from nmt.training.experiment import Experiment
@@ -63,7 +63,7 @@ def train(
     experiment, (rank, _) = load_settings(Experiment, settings), rank_and_size()
     if tracking and rank == 0:
         start_follower(run, tracking, name, seed)
-    with claimed(device):
+    with claim_gpu(device):
         train_model(encoded, run, experiment, seed, device, threads, name, images, vectors)
 
 

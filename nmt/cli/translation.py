@@ -44,11 +44,11 @@ def decode(
     The settings and times are written beside it into decoding.json, so each OUT needs a folder of its own.
     """
     from nmt.config.decoding import Decoding
-    from nmt.system.gpus import claimed
+    from nmt.system.gpus import claim_gpu
     from nmt.translation.decode_file import decode_file
 
     decoding = load_settings(Decoding, settings)
-    with claimed(device):
+    with claim_gpu(device):
         decode_file(model, source, out, decoding, device, threads, images, shard)
 
 
@@ -61,11 +61,11 @@ def decode(
 def translate_text(model: Path, text: Path, out: Path, settings: str, device: str, threads: int | None) -> None:
     """Translate the raw file TEXT with MODEL into OUT, line by line, as one side of training pairs for `nmt mix`."""
     from nmt.config.decoding import Decoding
-    from nmt.system.gpus import claimed
+    from nmt.system.gpus import claim_gpu
     from nmt.translation.augment import translate_text as translate_file
 
     decoding = load_settings(Decoding, settings)
-    with claimed(device):
+    with claim_gpu(device):
         translate_file(model, text, out, decoding, device, threads)
 
 

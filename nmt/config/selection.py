@@ -21,7 +21,7 @@ Selection = Annotated[
 ]
 
 
-def never_kept(at: str, training: Training) -> str | None:
+def why_not_kept(at: str, training: Training) -> str | None:
     """Return why a training will not keep the checkpoints that a selection asks for, or None if it may.
 
     Args:

@@ -101,25 +101,25 @@ class System(Strict):
         return self.back_translation or self.forward_translation
 
     @property
-    def way(self) -> Literal["back", "forward"]:
+    def added_direction(self) -> Literal["back", "forward"]:
         """The direction in which `added` was translated."""
         return "back" if self.back_translation else "forward"
 
     @property
-    def before_added(self) -> Self:
+    def without_last_added(self) -> Self:
         """The same system without `added`, trained on the text that it is added to."""
-        return self.model_copy(update={f"{self.way}_translation": None})
+        return self.model_copy(update={f"{self.added_direction}_translation": None})
 
     @property
     def mixtures(self) -> list[Self]:
         """This system, then each system with one addition fewer, down to a single addition; empty without any."""
-        return [self, *self.before_added.mixtures] if self.added else []
+        return [self, *self.without_last_added.mixtures] if self.added else []
 
     @property
     def text_to_translate(self) -> Self:
         """The same on the text, in one language, that is translated for it; for the folders of that text."""
         assert self.added
-        language = self.target if self.way == "back" else self.source
+        language = self.target if self.added_direction == "back" else self.source
         return self.without_added(corpus=self.added.text, languages=language)
 
     def without_added(self, **changes: object) -> Self:
@@ -147,7 +147,7 @@ class System(Strict):
         return self
 
 
-def misfit(decoding: Decoding, system: System) -> str | None:
+def why_unsupported(decoding: Decoding, system: System) -> str | None:
     """Return why a system does not support the settings of a decoding, or None if it does."""
     if decoding.replace_unknown and system.subwords.kind != "words":
         return "decoding.replace_unknown needs subwords.kind: words"

@@ -13,8 +13,8 @@ from pydantic import (
 from nmt.config.choices import ON_REQUEST
 from nmt.config.decoding import Decoding
 from nmt.config.models import MultimodalConfig, TransformerConfig, has_attention
-from nmt.config.selection import Selection, never_kept
-from nmt.config.system import System, misfit
+from nmt.config.selection import Selection, why_not_kept
+from nmt.config.system import System, why_unsupported
 from nmt.config.types import Count, Different, Name, Names, NonNegative, Score, Strict
 from nmt.config.yaml import at_place, load_yaml, nearest, read_config, validate
 from nmt.system.errors import ConfigError
@@ -52,7 +52,7 @@ class Published(Strict):
 
     @model_validator(mode="after")
     def _has_figure(self) -> Self:
-        if not self.essence():
+        if not self.non_defaults():
             raise ValueError("expected a figure, got none; give one, e.g. bleu: 34.2, or leave published out")
         return self
 
@@ -146,7 +146,7 @@ class Table(_TableFields):
         return ["-".join(map(str, own))] if row.ensemble else own
 
     @property
-    def also(self) -> list[str]:
+    def requested_metrics(self) -> list[str]:
         """The metrics that this table asks for beyond `ALWAYS`."""
         return [metric for metric in ON_REQUEST if metric in self.metrics]
 
@@ -159,7 +159,7 @@ class Table(_TableFields):
         return self
 
     @property
-    def looking(self) -> Row | None:
+    def region_row(self) -> Row | None:
         """The first row whose model attends to regions of the right pictures, on the first test set."""
         for row in self.rows:
             model = self.systems[row.system].model if row.system in self.systems else None
@@ -169,15 +169,15 @@ class Table(_TableFields):
                 return row
         return None
 
-    def attended(self, figure: Figure, seeds: Sequence[int]) -> list[tuple[Row, int | str]]:
+    def attention_rows(self, figure: Figure, seeds: Sequence[int]) -> list[tuple[Row, int | str]]:
         """Return the rows whose attention a figure shows, each with its first model (see `models_of`).
 
         For ``alignment`` these are the first row of each system with attention, on the first test set; for ``picture``
         the row `looking`; for other figures none.
         """
         rows: dict[str | None, Row] = {}
-        if figure == "picture" and self.looking:
-            rows = {self.looking.system: self.looking}
+        if figure == "picture" and self.region_row:
+            rows = {self.region_row.system: self.region_row}
         elif figure == "alignment":
             for row in self.rows:
                 if row.system and self.test_of(row) == self.tests[0] and has_attention(self.systems[row.system].model):
@@ -186,7 +186,7 @@ class Table(_TableFields):
 
     @model_validator(mode="after")
     def _picture_needs_regions(self) -> Self:
-        if "picture" in self.figures and self.looking is None:
+        if "picture" in self.figures and self.region_row is None:
             raise ValueError(
                 "figures: picture needs a multimodal system that attends to regions of the right pictures, scored on "
                 "the first test set"
@@ -208,9 +208,9 @@ class Table(_TableFields):
     def _check_row(self, row: Row) -> None:
         if row.system is not None and row.system not in self.systems:
             raise ValueError(f"row '{row.label}' names system {_one_of(row.system, self.systems)}")
-        if row.system and (why := never_kept(row.at, self.systems[row.system].training)):
+        if row.system and (why := why_not_kept(row.at, self.systems[row.system].training)):
             raise ValueError(f"row '{row.label}' asks for '{row.at}', which is not kept: {why}")
-        if row.system and (why := misfit(row.decoding, self.systems[row.system])):
+        if row.system and (why := why_unsupported(row.decoding, self.systems[row.system])):
             raise ValueError(f"row '{row.label}': {why}")
         if row.test is not None and row.test not in self.tests:
             raise ValueError(f"row '{row.label}' names test {_one_of(row.test, self.tests)}")
@@ -227,19 +227,19 @@ class Table(_TableFields):
                 f"row '{row.label}' has no system, so nothing to test against '{row.against}'; name a system, or leave "
                 "against out"
             )
-        others = [other.label for other in self.rows if other is not row and self.rivals(other, row)]
+        others = [other.label for other in self.rows if other is not row and self.same_sentences(other, row)]
         if others.count(row.against) > 1:
             raise ValueError(f"row '{row.label}': against: several rows are called '{row.against}'; rename one")
         if row.against not in others:
             known = _one_of(row.against, others) if others else f"'{row.against}'; it has no other trained row"
             raise ValueError(f"row '{row.label}': against: no other trained row of its test set is called {known}")
 
-    def rival(self, row: Row) -> Row | None:
+    def row_against(self, row: Row) -> Row | None:
         """Return the row that ``row.against`` names, or None."""
         others = [other for other in self.rows if other is not row and other.label == row.against]
-        return next((other for other in others if self.rivals(other, row)), None)
+        return next((other for other in others if self.same_sentences(other, row)), None)
 
-    def rivals(self, first: Row, second: Row) -> bool:
+    def same_sentences(self, first: Row, second: Row) -> bool:
         """Return whether two rows translate the same sentences, so that a significance test can compare them."""
         if not (first.system and second.system) or self.test_of(first) != self.test_of(second):
             return False

@@ -29,7 +29,7 @@ class Optimizer(Strict):
 
     @model_validator(mode="after")
     def _momentum_needs_muon(self) -> Self:
-        if self.kind != "muon" and "momentum" in self.essence():
+        if self.kind != "muon" and "momentum" in self.non_defaults():
             raise ValueError(
                 f"momentum is for kind: muon only, got {self.momentum} with kind: {self.kind}, whose momentum is the "
                 "first of betas; leave it out, or choose kind: muon"
@@ -49,7 +49,7 @@ class Schedule(Strict):
     cooldown: Count = Field(0, description="last updates, in which a further factor falls from 1 to 0")
 
     @property
-    def to_the_end(self) -> bool:
+    def depends_on_end(self) -> bool:
         """Whether the rates depend on the number of the last update."""
         return self.kind == "cosine" or self.cooldown > 0
 
@@ -120,9 +120,9 @@ class Training(Strict):
         return self
 
     @property
-    def to_the_end(self) -> bool:
+    def depends_on_end(self) -> bool:
         """Whether rates or losses depend on the number of the last update."""
-        return self.schedule.to_the_end or bool(self.consistency and self.consistency.last)
+        return self.schedule.depends_on_end or bool(self.consistency and self.consistency.last)
 
     def consistency_of(self, update: int, total: int) -> float:
         """Return the weight of the divergence in an update, counted from 1; 0 if each sentence passes only once."""

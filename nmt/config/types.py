@@ -65,13 +65,13 @@ class Strict(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
 
-    def essence(self) -> dict[str, Any]:
+    def non_defaults(self) -> dict[str, Any]:
         """Return the non-default fields as JSON, so adding a field later leaves existing hashes unchanged."""
         return self.model_dump(mode="json", exclude_defaults=True)
 
     def slug(self, prefix: str) -> str:
         """Return a file name that depends on every value: ``prefix-1a2b3c4d``."""
-        return f"{prefix}-{digest(self.essence())}"
+        return f"{prefix}-{digest(self.non_defaults())}"
 
 
 def _expand_home(path: Path) -> Path:

@@ -208,7 +208,7 @@ def fetch(
             _generate(name, languages, part, limit)
             made = {split: [{"url": dict.fromkeys(languages.split("-"), "built in")}] for split in found}
         elif custom:
-            own = own_parts(name, custom, languages)
+            own = custom_parts(name, custom, languages)
             made = {split: _copy([text], split, languages, part, limit) for split, text in own.items()}
         else:
             made = _compose(name, languages, found, part, mirror, limit)
@@ -275,7 +275,7 @@ def _unknown(what: str, word: str, allowed: Sequence[str], more: str = "") -> Co
     return ConfigError(f"unknown {what}: '{word}'{near}; expected one of {', '.join(allowed)}{more}")
 
 
-def own_parts(name: str, custom: CustomCorpus, languages: str) -> dict[str, _Part]:
+def custom_parts(name: str, custom: CustomCorpus, languages: str) -> dict[str, _Part]:
     """The splits of a user's own corpus that have these languages; raises ConfigError where a file is missing."""
     splits = _custom_files(custom).items()
     return {

@@ -16,7 +16,7 @@ from nmt.data.features import PictureLoader, Pictures, no_pictures
 from nmt.system.errors import DataError
 from nmt.system.files import (
     DROPPED,
-    as_written,
+    build_stored,
     read_json,
     read_lines,
 )
@@ -184,7 +184,7 @@ def raw_lines(encoded: Path, split: str, sentences: int) -> tuple[Indices, int]:
     (`nmt.translation.augment`), or may be encoded several times; then the numbers are those of the first round.
     """
     meta = read_json(encoded / "meta.json")
-    subwords = as_written(Subwords, meta["subwords"]["subwords"], encoded / "meta.json")
+    subwords = build_stored(Subwords, meta["subwords"]["subwords"], encoded / "meta.json")
     rounds = subwords.segmentations if split == "train" else 1
     dropped = list(read_lines(encoded / DROPPED)) if split == "train" and (encoded / DROPPED).is_file() else []
     total = sentences // rounds + len(dropped)

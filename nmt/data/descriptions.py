@@ -15,7 +15,7 @@ from nmt.config.models import BACKBONES
 from nmt.corpora.sources import key
 from nmt.system import machine
 from nmt.system.errors import DataError
-from nmt.system.files import atomic_path, check_apart, read_lines, sha256, write_json
+from nmt.system.files import atomic_path, check_not_input, read_lines, sha256, write_json
 from nmt.system.indices import Indices
 
 CHANNELS = BACKBONES["descriptions"]
@@ -92,7 +92,7 @@ def learn(text: Path, out: Path) -> None:
     Raises:
         DataError: the text is missing or not UTF-8, or no word is in `RAREST` lines.
     """
-    check_apart(out, [text])
+    check_not_input(out, [text])
     sentences = list(read_lines(text))
     try:
         Lsa.fit(sentences).write(out)
@@ -121,7 +121,7 @@ def write_regions(analysis: Path, sentences: Path, descriptions: Path, out: Path
         DataError: a file is missing or not UTF-8, or the images do not have the same number, two or more, of
             descriptions.
     """
-    check_apart(out, [analysis, sentences, descriptions])
+    check_not_input(out, [analysis, sentences, descriptions])
     started, lsa = time.perf_counter(), Lsa.load(analysis)
     texts, described = list(read_lines(sentences)), list(read_lines(descriptions))
     per_image = len(described) // max(1, len(texts))

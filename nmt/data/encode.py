@@ -15,8 +15,8 @@ from nmt.system.chunks import WHOLE, Chunks, Shard, blocks, mark
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import (
     DROPPED,
-    as_written,
     atomic_directory,
+    build_stored,
     count_lines,
     read_json,
     read_lines,
@@ -60,7 +60,7 @@ def encode_corpus(clean: Path, subwords: Path, out: Path, languages: str, shard:
     vocabularies = load_vocabularies(subwords, learned["vocab_sha256"])
     texts = {split: [clean / f"{split}.{language}" for language in languages.split("-")] for split in SPLITS}
     inputs = [*(subwords / f"{side}.model" for side in SIDES), *chain.from_iterable(texts.values())]
-    config = as_written(Subwords, learned["subwords"], subwords / "subwords.json")
+    config = build_stored(Subwords, learned["subwords"], subwords / "subwords.json")
     chunks = Chunks(out, mark([CHUNK, config.dropout], inputs), CHUNK)
     if shard:
         for split, files in texts.items():

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nmt.models.dropout import Dropout
-from nmt.system.machine import kernels_without_shapes
+from nmt.system.machine import pytorch_kernels
 
 VECTOR = 16  # fp32 numbers per AVX-512 instruction
 MANY = 4  # on the CPU, plain matrix products are faster for at least MANY sentences
@@ -98,7 +98,7 @@ def attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> Tenso
         Weighted means of the values (B, H, T, D/H).
     """
     many = queries.shape[0] >= MANY and queries.shape[2] * keys.shape[2] <= SHORT
-    with kernels_without_shapes():
+    with pytorch_kernels():
         if many and not queries.is_cuda:
             return attention_weights(queries, keys, mask) @ values
         return F.scaled_dot_product_attention(queries, keys, values, mask)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from nmt.config.models import MultimodalConfig, RecurrentConfig, TransformerConfig
 from nmt.models.attention import VECTOR
-from nmt.system.machine import kernels_without_shapes
+from nmt.system.machine import pytorch_kernels
 
 
 class TranslationModel(nn.Module, ABC):
@@ -82,7 +82,7 @@ class TranslationModel(nn.Module, ABC):
 
     def log_probabilities(self, hidden: Tensor) -> Tensor:
         """Compute log-probabilities of the next pieces (R, V) from decoder outputs (R, D), without gradients."""
-        with kernels_without_shapes(hidden.shape[0] == torch.get_num_threads() == 1):  # only then they are faster
+        with pytorch_kernels(hidden.shape[0] == torch.get_num_threads() == 1):  # only then they are faster
             scores, vocabulary = self.projection(hidden).float(), self.projection.out_features
         if scores.shape[1] == vocabulary:
             return torch.log_softmax(scores, -1, out=scores)  # in place, which halves the memory traffic

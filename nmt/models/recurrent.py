@@ -14,7 +14,7 @@ from nmt.models.base import TranslationModel
 from nmt.models.dropout import Dropout
 from nmt.models.embedding import Embedding
 from nmt.models.masked_rnn import masked_rnn, run
-from nmt.system.machine import kernels_without_shapes
+from nmt.system.machine import pytorch_kernels
 
 Cells = tuple[Tensor, ...]  # state of a layer: the hidden state and, for an LSTM, the cell state, each (1, R, D)
 
@@ -204,7 +204,7 @@ class Recurrent(TranslationModel):
 
     def step(self, state: State, last: Tensor) -> tuple[Tensor, State]:
         """See `TranslationModel.step`."""
-        with kernels_without_shapes():
+        with pytorch_kernels():
             hidden, layers = self.decoder(self._inputs(self.target_embedding(last[:, None]), state), state.layers)
             output = self._attend_in_groups(hidden, state)  # (R, 1, D)
         log_probs = self.log_probabilities(self.dropout(output[:, 0]))

@@ -15,7 +15,7 @@ from nmt.models.base import TranslationModel
 from nmt.models.embedding import Context, PositionalEmbedding, causal_mask
 from nmt.models.incremental import IncrementalLayer
 from nmt.models.layers import DecoderLayer, EncoderLayer
-from nmt.system.machine import kernels_without_shapes
+from nmt.system.machine import pytorch_kernels
 
 MANY = 256  # from this number of encoder positions, or rows of a step, shape-specific matrix kernels pay off
 
@@ -102,7 +102,7 @@ class Transformer(TranslationModel):
 
     def start(self, source: Tensor, images: Tensor | None = None) -> State:
         """See `TranslationModel.start`."""
-        with kernels_without_shapes(source.numel() < MANY):
+        with pytorch_kernels(source.numel() < MANY):
             memory, mask = self.encode(source, images)
             missing = max(0, VECTOR - memory.shape[1])  # pad once, because the softmax of short rows is slow
             memory, mask = F.pad(memory, (0, 0, 0, missing)), F.pad(mask, (0, missing), value=-torch.inf)
@@ -121,7 +121,7 @@ class Transformer(TranslationModel):
             past = [F.pad(layer, (0, 0, 0, VECTOR)) for layer in past]
         written = x.new_zeros(1, 1, 1, past[0].shape[3])
         written[..., position + 1 :] = -torch.inf
-        with kernels_without_shapes(last.shape[0] < MANY):
+        with pytorch_kernels(last.shape[0] < MANY):
             for layer, layer_past, source in zip(state.layers, past, state.source, strict=True):
                 x = layer(x, layer_past, position, written, source, state.source_mask)
         log_probs = self.log_probabilities(self.decoder_norm(x))

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from nmt.config.data import CustomCorpus, Images
 from nmt.config.models import MultimodalConfig
-from nmt.config.selection import never_kept
-from nmt.config.system import AddedText, System, misfit
+from nmt.config.selection import why_not_kept
+from nmt.config.system import AddedText, System, why_unsupported
 from nmt.config.table import Row, Table
 from nmt.config.workflow import Workflow
 from nmt.corpora.catalogue import (
@@ -14,8 +14,8 @@ from nmt.corpora.catalogue import (
     TRAINING,
     check_known,
     check_trainable,
+    custom_parts,
     declared,
-    own_parts,
     test_sets,
     with_corpus_of,
 )
@@ -56,7 +56,7 @@ def check_tests(name: str, table: Table, settings: Workflow) -> None:
     for row in table.rows:
         if row.system is not None:
             _check_test(name, table, row, settings)
-        if (rival := table.rival(row)) and not _same_text(table, row, rival):
+        if (rival := table.row_against(row)) and not _same_text(table, row, rival):
             raise ConfigError(
                 f"{table_path(name)}: row '{row.label}': against: '{row.against}' translates {table.test_of(row)} of "
                 "another corpus, or another sample; name a row of the same sentences"
@@ -73,7 +73,7 @@ def _check_test(name: str, table: Table, row: Row, settings: Workflow) -> None:
         raise ConfigError(f"{table_path(name)}: systems.{row.system}: {error}") from None
     what = f"{table_path(name)}: row '{row.label}': {system.corpus} {system.languages} has no test set"
     choose(what, table.test_of(row), dict.fromkeys([*tests, "valid", TRAIN_SAMPLE]))
-    if "meteor" in table.also:
+    if "meteor" in table.requested_metrics:
         _check_meteor(f"{table_path(name)}: metrics", system.target)
 
 
@@ -96,7 +96,7 @@ def _same_text(table: Table, *rows: Row) -> bool:
 
 def check_tools(tables: Iterable[Table]) -> None:
     """Reject metrics of tables whose tools this machine lacks; raises ConfigError."""
-    metrics = {metric for table in tables for metric in table.also}
+    metrics = {metric for table in tables for metric in table.requested_metrics}
     if metrics & {"meteor", "meteor_nltk"}:
         from nmt.scoring import meteor
 
@@ -118,7 +118,7 @@ def check_own_files(table: Table, settings: Workflow) -> None:
     for system in table.systems.values():
         for text in (system, *(mixture.text_to_translate for mixture in system.mixtures)):
             if custom := settings.corpora.get(text.corpus):
-                own_parts(text.corpus, custom, text.languages)
+                custom_parts(text.corpus, custom, text.languages)
                 _check_no_wildcards(text.corpus, custom)
 
 
@@ -158,14 +158,14 @@ def _check_translator(where: str, system: System, tables: Mapping[str, Table]) -
     """Reject a model that translates other languages, lacks the checkpoint, or cannot decode as asked."""
     assert system.added
     added, model = system.added, _translator(where, system.added, tables)
-    expected = f"{system.target}-{system.source}" if system.way == "back" else system.languages
+    expected = f"{system.target}-{system.source}" if system.added_direction == "back" else system.languages
     if model.languages != expected:
         raise ConfigError(
             f"{where}.model: expected a system for {expected}, got {added.model}, which translates {model.languages}"
         )
-    if why := never_kept(added.at, model.training):
+    if why := why_not_kept(added.at, model.training):
         raise ConfigError(f"{where}.at: '{added.at}' is not kept by {added.model}: {why}")
-    if why := misfit(added.decoding, model):
+    if why := why_unsupported(added.decoding, model):
         raise ConfigError(f"{where}.decoding: {added.model}: {why}")
     if sees_pictures(model, added.decoding.images):
         raise ConfigError(
@@ -176,7 +176,7 @@ def _check_translator(where: str, system: System, tables: Mapping[str, Table]) -
 
 def _place_of_added(table: str, name: str, system: System) -> str:
     """The key of a table file that adds text to a system, for messages."""
-    return f"{table_path(table)}: systems.{name}.{system.way}_translation"
+    return f"{table_path(table)}: systems.{name}.{system.added_direction}_translation"
 
 
 def _translator(where: str, added: AddedText, tables: Mapping[str, Table]) -> System:
@@ -208,7 +208,7 @@ def check_images(name: str, table: Table, settings: Workflow) -> None:
         for system, split in _splits_with_pictures(table, row):
             _check_pictures(where, system, split, settings)
             images = settings.images.get(system.corpus)
-            if "picture" in table.figures and row == table.looking and images and images.folder is None:
+            if "picture" in table.figures and row == table.region_row and images and images.folder is None:
                 raise ConfigError(
                     f"{table_path(name)}: figures: picture needs the pictures of {system.corpus}, got features alone; "
                     f"give images: {system.corpus}: a folder and lists, or leave the figure out"

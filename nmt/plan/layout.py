@@ -29,13 +29,17 @@ class Layout:
     def raw(self, system: System) -> Path:
         """Raw text, one ``{split}.{language}`` each, and ``corpus.json``."""
         mixtures = reversed(system.mixtures)
-        added = "".join(f"-{mixture.added.slug(mixture.way)}" for mixture in mixtures if mixture.added)
+        added = "".join(f"-{mixture.added.slug(mixture.added_direction)}" for mixture in mixtures if mixture.added)
         return self.results / "corpora" / f"{self.corpus(system.corpus)}{added}" / system.languages / "raw"
 
     def translations(self, system: System) -> Path:
         """What a model wrote for a system's training text, ``translations.txt``; of two, the text added last."""
         assert system.added
-        return self.results / f"{system.way}-translated" / self.corpus(system.added.translated.slug(system.languages))
+        return (
+            self.results
+            / f"{system.added_direction}-translated"
+            / self.corpus(system.added.translated.slug(system.languages))
+        )
 
     def clean(self, system: System) -> Path:
         """Cleaned text, one ``{split}.{language}`` each, and ``report.json``."""

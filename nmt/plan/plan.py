@@ -80,7 +80,9 @@ class Plan:
         systems = list(self._systems)
         for name, table in self.tables.items():
             systems += [self.tested(name, row.system, table.test_of(row)) for row in table.rows if row.system]
-        systems += [text for mixture in self._mixtures for text in (mixture.text_to_translate, mixture.before_added)]
+        systems += [
+            text for mixture in self._mixtures for text in (mixture.text_to_translate, mixture.without_last_added)
+        ]
         described = (system for system in self._systems if reads_descriptions(system))
         systems += [text for system in described for text in with_descriptions(system)]
         folders = (self.layout.raw, self.layout.clean, self.layout.subwords, self.layout.encoded)
@@ -176,7 +178,7 @@ class Plan:
         """The texts that a folder of raw text with added pairs is made from."""
         system = self.system_for(folder)
         assert system.added
-        raw, text = self.layout.raw(system.before_added), self.layout.raw(system.text_to_translate)
+        raw, text = self.layout.raw(system.without_last_added), self.layout.raw(system.text_to_translate)
         return Mixture(raw, text, self.layout.translations(system), commands.mix_options(system.added))
 
     def decoding(self, slug: str) -> Decoding:
@@ -223,7 +225,7 @@ class Plan:
     def pictures_shown(self, table: str) -> list[str]:
         """The file or folder of the pictures that a table's figures show, if any."""
         chosen = self.table(table)
-        if "picture" not in chosen.figures or not (chosen.looking and chosen.looking.system):
+        if "picture" not in chosen.figures or not (chosen.region_row and chosen.region_row.system):
             return []
-        corpus = chosen.systems[chosen.looking.system].corpus
+        corpus = chosen.systems[chosen.region_row.system].corpus
         return [str(self.pictures(self.layout.corpus(corpus), chosen.tests[0]).source)]

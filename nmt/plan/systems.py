@@ -10,12 +10,12 @@ from nmt.corpora.catalogue import declared
 
 def experiment(system: System) -> str:
     """The part of a system that ``nmt train`` reads, as JSON."""
-    return json.dumps({"model": system.model.essence(), "training": system.training.essence()})
+    return json.dumps({"model": system.model.non_defaults(), "training": system.training.non_defaults()})
 
 
 def as_json(model: Strict) -> str:
     """A model's fields that differ from the defaults, as JSON: for a command line, and for Snakemake to compare."""
-    return json.dumps(model.essence(), ensure_ascii=False)
+    return json.dumps(model.non_defaults(), ensure_ascii=False)
 
 
 def sees_pictures(system: System, shown: Shown | None = None) -> bool:

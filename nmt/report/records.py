@@ -23,7 +23,7 @@ def attended(name: str, table: Table, layout: Layout, seeds: Sequence[int]) -> l
     """Return the files with the data of a table's attention figures."""
     return [
         layout.scores(name, row, table.tests[0], seed) / ALIGNMENTS
-        for figure in table.figures for row, seed in table.attended(figure, seeds)
+        for figure in table.figures for row, seed in table.attention_rows(figure, seeds)
     ]  # fmt: skip
 
 

@@ -30,8 +30,10 @@ def rewrite(name: str, table: Table, layout: Layout) -> None:
     data = read_json(path)
     try:
         data = data | reworded(data, table)
-    except _Misfit as misfit:
-        raise DataError(f"{path}: {misfit}; build the table again: snakemake --cores all table_{name}") from None
+    except _Misfit as why_unsupported:
+        raise DataError(
+            f"{path}: {why_unsupported}; build the table again: snakemake --cores all table_{name}"
+        ) from None
     write_pages(data, layout)
 
 
@@ -84,7 +86,7 @@ def _row(place: int, old: Sequence[Json], table: Table) -> Json:
 
 def _rival(place: int, old: Sequence[Json], table: Table) -> int:
     """The place of the row that a row is compared with: the named one, else the first of its group that names none."""
-    if rival := table.rival(table.rows[place]):
+    if rival := table.row_against(table.rows[place]):
         return table.rows.index(rival)
     return next(i for i in _group(old[place], old) if table.rows[i].against is None)
 

@@ -85,7 +85,7 @@ class _Gather:
         self.name, self.table, self.layout, self._seeds = name, table, layout, seeds
         self.trained = list(dict.fromkeys(row.system for row in table.rows if row.system))
         self.metrics = list(dict.fromkeys([*table.metrics, *(m for row in table.rows for m in published(row))]))
-        self.measured = [*ALWAYS, *table.also]
+        self.measured = [*ALWAYS, *table.requested_metrics]
         self.signed = [metric for metric in self.measured if metric != "exact" or metric in self.metrics]
         self._scores: dict[Path, Json] = {}
 
@@ -129,7 +129,7 @@ class _Gather:
         for row in self.table.rows:
             entry = self.quoted(row) if row.system is None else self.row(row)
             if row.system is not None:
-                baseline = self.table.rival(row) or baselines.setdefault(self.comparable(row), row)
+                baseline = self.table.row_against(row) or baselines.setdefault(self.comparable(row), row)
                 entry["against"] = None if baseline is row else self.against(baseline, row)
             rows.append(entry)
         return rows

@@ -81,7 +81,7 @@ def _draw_alignments(name: str, table: Table, layout: Layout, seeds: Sequence[in
     """
     alignments = {
         str(row.system): read_json(layout.scores(name, row, table.tests[0], seed) / ALIGNMENTS, list)
-        for row, seed in table.attended("alignment", seeds)
+        for row, seed in table.attention_rows("alignment", seeds)
     }
     recorded = {system: sentences for system, sentences in alignments.items() if sentences}
     line = _legible(next(iter(recorded.values())))["line"]
@@ -103,7 +103,7 @@ def _draw_picture(
     """Draw the attention of each layer and head over a sentence's picture, for the first row of a multimodal model."""
     from nmt.data.extract import read_square
 
-    [(row, seed)] = table.attended("picture", seeds)
+    [(row, seed)] = table.attention_rows("picture", seeds)
     system, test = table.systems[row.system or ""], table.tests[0]
     folder = layout.scores(name, row, test, seed)
     sentence = _legible(read_json(folder / ALIGNMENTS, list))

@@ -123,7 +123,7 @@ class Run:
             config = as_json(row.decoding)
             yield commands.decode(model, source, hypotheses, *options, config=config, device=device, threads=threads)
         if is_outdated(scores, hypotheses) or self._needs_scoring(row, scores):
-            options, languages = commands.score_options(self._table.also), self.system.languages
+            options, languages = commands.score_options(self._table.requested_metrics), self.system.languages
             yield commands.score(
                 hypotheses, *options, clean=clean, raw=raw, test=test, languages=languages, model=model, out=out
             )
@@ -146,7 +146,7 @@ class Run:
 
     def lacks_metrics(self, scores: Path) -> bool:
         """Whether the table asks for a metric that these scores do not have."""
-        return not set(self._table.also) <= set(read_json(scores)["tokenised"])
+        return not set(self._table.requested_metrics) <= set(read_json(scores)["tokenised"])
 
     def test(self, row: Row) -> str:
         """The test set of a row."""

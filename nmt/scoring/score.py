@@ -17,7 +17,7 @@ from nmt.corpora.catalogue import misaligned
 from nmt.scoring.meteor import Meteor, NltkMeteor
 from nmt.scoring.words import SAMPLES, SEED, accuracy, share
 from nmt.system.errors import DataError
-from nmt.system.files import check_no_stage, read_json, read_lines, sha256, write_json, write_text
+from nmt.system.files import check_not_stage_output, read_json, read_lines, sha256, write_json, write_text
 from nmt.text.clean import restore
 from nmt.text.transliterate import scheme
 
@@ -94,7 +94,7 @@ def score(
         )
     case = recipe["lowercase"], case_sensitive(recipe, target)
     chosen: dict[Protocol, dict[str, Metric]] = {p: metrics(p, *case, also, target) for p in ENDINGS}
-    check_no_stage(out)
+    check_not_stage_output(out)
     (out / "scores.json").unlink(missing_ok=True)
     for name, lines in texts.items():
         write_text(out / name, "".join(f"{line}\n" for line in lines))

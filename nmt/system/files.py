@@ -94,7 +94,7 @@ class _Described(dict[str, Any]):
         raise DataError(f"{self.path}: expected the key {key}, got none; delete it and run its stage again")
 
 
-def as_written(kind: Callable[..., Made], values: Mapping[str, Any], path: Path) -> Made:
+def build_stored(kind: Callable[..., Made], values: Mapping[str, Any], path: Path) -> Made:
     """What a stage wrote into a file, as the type that it is of; raises DataError where it does not fit that."""
     try:
         return kind(**values)
@@ -140,14 +140,14 @@ def check_writable(path: Path) -> None:
         raise DataError(f"{path}: expected a file to write, got a device or pipe; name a file")
 
 
-def check_apart(out: Path, sources: Iterable[Path]) -> None:
+def check_not_input(out: Path, sources: Iterable[Path]) -> None:
     """Say before hours of work that their result would take the place of what it is made from; raises DataError."""
     for source in sources:
         if out.exists() and source.exists() and out.samefile(source):
             raise DataError(f"{out}: expected another file than is read, got {source} itself; name another")
 
 
-def check_no_stage(folder: Path) -> None:
+def check_not_stage_output(folder: Path) -> None:
     """Refuse to write files into a folder that another stage makes whole, and would replace with them.
 
     Raises:

@@ -43,7 +43,7 @@ def _installed() -> list[str]:
 
 
 @contextmanager
-def claimed(device: str) -> Iterator[None]:
+def claim_gpu(device: str) -> Iterator[None]:
     """Take a GPU for this process, waiting for one if need be, and show CUDA no other.
 
     The lock ends with the process, however it ends. Nothing is taken where there is no GPU or the CPU was asked for,

@@ -81,7 +81,7 @@ def _keep_few_kernels() -> None:
         os.environ.setdefault(name, "16")
 
 
-def kernels_without_shapes(wanted: bool = True) -> AbstractContextManager[None]:
+def pytorch_kernels(wanted: bool = True) -> AbstractContextManager[None]:
     """While this lasts, PyTorch's default matrix kernels on the CPU, if wanted.
 
     Where `prepare` chose oneDNN's, those are made for each new shape, of which a search has some at every step, and

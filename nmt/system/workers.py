@@ -38,7 +38,9 @@ def processes_for(device: str, threads: int | None = None) -> int:
     return 1 if on_gpu or sys.platform != "linux" else threads or torch.get_num_threads()
 
 
-def shared_out(work: Callable[[Item], Result], items: Sequence[Item], processes: int) -> Generator[Result, None, None]:
+def parallel_map(
+    work: Callable[[Item], Result], items: Sequence[Item], processes: int
+) -> Generator[Result, None, None]:
     """Map a function over items like `map`, in forked copies of this process.
 
     This process must not have computed with several threads before: its copies would wait for threads that they lack.

@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn, optim
 
 from nmt.system.errors import DataError
-from nmt.system.files import UMASK, as_written, atomic_directory, digest, read_json, sha256, write_json
+from nmt.system.files import UMASK, atomic_directory, build_stored, digest, read_json, sha256, write_json
 from nmt.training.distributed import Processes
 
 WEIGHTS, OPTIMIZER, PROGRESS = "weights.safetensors", "optimizer.safetensors", "progress.json"
@@ -59,14 +59,14 @@ class Checkpoints:
 
     def progress(self, checkpoint: Path) -> Progress:
         """Return the progress of the training at a checkpoint."""
-        return as_written(Progress, read_json(checkpoint / PROGRESS)["progress"], checkpoint / PROGRESS)
+        return build_stored(Progress, read_json(checkpoint / PROGRESS)["progress"], checkpoint / PROGRESS)
 
     def _verified(self, checkpoint: Path) -> Progress:
         """Return the progress if it has the digest that was written; older checkpoints have none."""
         written = read_json(checkpoint / PROGRESS)
         if written.get("digest", expected := digest(written["progress"])) != expected:
             raise DataError(f"{checkpoint / PROGRESS}: is not as it was written")
-        return as_written(Progress, written["progress"], checkpoint / PROGRESS)
+        return build_stored(Progress, written["progress"], checkpoint / PROGRESS)
 
     def save(self, progress: Progress, model: nn.Module, optimizer: optim.Optimizer) -> Path:
         """Write a whole checkpoint or none, and return its folder."""

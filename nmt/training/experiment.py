@@ -24,7 +24,7 @@ class Experiment(Strict):
     def matches(self, record: Mapping[str, Any]) -> bool:
         """Return whether a ``training.json`` has this configuration; fields that were added later do not count."""
         try:
-            return Experiment.model_validate(record["config"]).essence() == self.essence()
+            return Experiment.model_validate(record["config"]).non_defaults() == self.non_defaults()
         except ValidationError:  # the record has fields or values that no longer exist
             return False
 
@@ -38,8 +38,8 @@ def identity(config: Experiment, inputs: dict[str, Any]) -> dict[str, Any]:
         config: the configuration.
         inputs: the seed, the checksums of the data and the like; a key ``config`` is replaced.
     """
-    essence = config.essence()
-    if not config.training.to_the_end:
+    non_defaults = config.non_defaults()
+    if not config.training.depends_on_end:
         for end in ENDS:
-            essence["training"].pop(end, None)
-    return inputs | {"config": essence}
+            non_defaults["training"].pop(end, None)
+    return inputs | {"config": non_defaults}

@@ -13,7 +13,7 @@ from typing import Any
 from nmt.data.features import feature_fingerprint
 from nmt.system import machine
 from nmt.system.errors import ConfigError, DataError
-from nmt.system.files import check_no_stage, digest, read_json, read_lines, write_json, write_text
+from nmt.system.files import check_not_stage_output, digest, read_json, read_lines, write_json, write_text
 from nmt.training.distributed import process_group
 from nmt.training.experiment import Experiment, identity
 from nmt.training.trainer import Trainer
@@ -55,7 +55,7 @@ def train(
             is not a number, or another process of this training has ended.
         Interrupted: a signal has asked the process to stop.
     """
-    check_no_stage(run)
+    check_not_stage_output(run)
     with process_group(device) as processes:
         chosen, version = machine.prepare(device, threads), machine.code_version()
         meta = read_json(encoded / "meta.json")

@@ -13,9 +13,9 @@ from nmt.config.decoding import Decoding
 from nmt.corpora.catalogue import misaligned
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import (
-    as_written,
     atomic_directory,
-    check_apart,
+    build_stored,
+    check_not_input,
     count_lines,
     read_json,
     read_lines,
@@ -44,10 +44,10 @@ def translate_text(model: Path, text: Path, out: Path, decoding: Decoding, devic
         ConfigError, DataError: see `nmt.translation.decode_file.decode_file`.
         Interrupted: a signal has asked the process to stop.
     """
-    check_apart(out, [text])
+    check_not_input(out, [text])
     recipe = read_json(model / "cleaning.json")
     source, target = recipe["languages"].split("-")
-    cleaning = as_written(Cleaning, recipe["cleaning"], model / "cleaning.json")
+    cleaning = build_stored(Cleaning, recipe["cleaning"], model / "cleaning.json")
     cleaned = out.with_name(f".{out.name}.cleaned")
     write_lines(cleaned, (clean_line(line, source, cleaning) for line in read_lines(text)))
     decode_file(model, cleaned, out, decoding, device, threads, finish=lambda line: restore(line, target, cleaning))

@@ -17,7 +17,7 @@ from nmt.system import machine
 from nmt.system.chunks import WHOLE, Chunks, Shard
 from nmt.system.errors import DataError
 from nmt.system.files import (
-    check_apart,
+    check_not_input,
     check_writable,
     count_lines,
     digest,
@@ -79,7 +79,7 @@ def decode_file(
     if out.name in BESIDE:
         raise DataError(f"{out}: expected another name than those of the files beside it, {', '.join(BESIDE)}")
     for file in (out, *(out.with_name(name) for name in BESIDE)):
-        check_apart(file, [source])
+        check_not_input(file, [source])
     translator = Translator.load(model, device, threads, processes_for(device, threads))
     sentences = count_lines(source)
     pictures = translator.pictures(images, decoding.images, sentences)

@@ -25,7 +25,7 @@ from nmt.models.search import Decoder, Ensemble, Hypothesis, search
 from nmt.system import machine
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import read_json
-from nmt.system.workers import shared_out
+from nmt.system.workers import parallel_map
 from nmt.text.subwords import SIDES, load_vocabularies
 from nmt.training.checkpoint import load_weights, verified_weights
 
@@ -194,7 +194,7 @@ class Translator:
             return search(self.decoder, batch, decoding, self.source.ids, shown)
 
         batches = self._batches(encoded, decoding)
-        with closing(shared_out(search_batch, batches, self.workers)) as hypotheses_of_batches:
+        with closing(parallel_map(search_batch, batches, self.workers)) as hypotheses_of_batches:
             for indices, hypotheses in zip(batches, hypotheses_of_batches, strict=True):
                 for i, best in zip(indices, hypotheses, strict=True):
                     if not best:

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from nmt.config.data import Cleaning, Images, Subwords
 from nmt.config.decoding import Decoding
 from nmt.config.models import MultimodalConfig, RecurrentConfig, TransformerConfig
-from nmt.config.selection import check_selection, never_kept
+from nmt.config.selection import check_selection, why_not_kept
 from nmt.config.system import System
 from nmt.config.table import Table, load_table
 from nmt.config.training import Consistency, Training
@@ -112,7 +112,7 @@ def test_unknown_words_are_replaced_only_where_a_model_of_words_looks(tmp_path: 
     ],
 )
 def test_checkpoints_that_no_training_keeps(at: str, training: dict[str, Any], why: str | None) -> None:
-    found = never_kept(at, Training.model_validate(training))
+    found = why_not_kept(at, Training.model_validate(training))
     assert found is None if why is None else found and why in found
 
 
@@ -327,7 +327,7 @@ def test_a_picture_is_drawn_over_by_the_first_row_that_looks_at_one(change: dict
         {"label": "two", "system": "seeing"},
     ]
     table = {"caption": "c", "tests": ["a", "b"], "systems": systems, "rows": rows, "figures": ["loss"]}
-    looking = Table.model_validate(table).looking
+    looking = Table.model_validate(table).region_row
     assert (looking and looking.label) == found
     if not found:
         with pytest.raises(ValidationError, match="figures: picture needs a multimodal system"):

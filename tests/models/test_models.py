@@ -14,7 +14,7 @@ from nmt.models.dropout import Dropout
 from nmt.models.embedding import causal_mask, sinusoidal
 from nmt.models.loss import _greatest, cross_entropy
 from nmt.models.transformer import Transformer
-from nmt.system.machine import kernels_without_shapes
+from nmt.system.machine import pytorch_kernels
 
 PAD = 0
 
@@ -164,7 +164,7 @@ def test_kernels_without_shapes_last_as_long_as_they_are_wanted(wanted: bool, me
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("medium")
     try:
-        with pytest.raises(KeyError), kernels_without_shapes(wanted):
+        with pytest.raises(KeyError), pytorch_kernels(wanted):
             assert torch.get_float32_matmul_precision() == meanwhile
             raise KeyError
         assert torch.get_float32_matmul_precision() == "medium"

@@ -192,7 +192,7 @@ def _table(metrics: list[str], languages: str = "en-de") -> Table:
 
 def test_a_run_that_lacks_tools_stops_before_it_trains(stand_in: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = Plan(Workflow(tables=["one"]), {"one": _table(["bleu", "meteor"]), "two": _table(["bleu"])})
-    assert [score_options(table.also) for table in plan.tables.values()] == [["--also=meteor"], []]
+    assert [score_options(table.requested_metrics) for table in plan.tables.values()] == [["--also=meteor"], []]
     check_tools(plan.tables.values())
     monkeypatch.setenv("PATH", str(stand_in / "data"))
     check_tools([plan.tables["two"]])

@@ -11,11 +11,11 @@ import pytest
 from nmt.config.data import Cleaning
 from nmt.system.errors import DataError
 from nmt.system.files import (
-    as_written,
     atomic_directory,
     atomic_path,
-    check_apart,
-    check_no_stage,
+    build_stored,
+    check_not_input,
+    check_not_stage_output,
     read_json,
     read_lines,
     write_json,
@@ -66,15 +66,15 @@ def test_what_is_not_ours_to_replace_stays(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="expected a folder to write, got a file"), atomic_directory(text):
         pass
     with pytest.raises(DataError, match="expected a folder to write, got a file"):
-        check_no_stage(text)
-    check_no_stage(folder)
-    check_no_stage(tmp_path / "new")
+        check_not_stage_output(text)
+    check_not_stage_output(folder)
+    check_not_stage_output(tmp_path / "new")
     with pytest.raises(DataError, match=r"thesis\.txt: expected another file than is read, got .*link itself"):
-        check_apart(text, [pipe, link])
+        check_not_input(text, [pipe, link])
     assert text.read_text() == "mine" and pipe.is_fifo() and link.is_symlink()
     (folder / "meta.json").write_text("{}")
     with pytest.raises(DataError, match=r"mine: expected a folder of its own, got one .* with meta\.json"):
-        check_no_stage(folder)
+        check_not_stage_output(folder)
     with atomic_directory(folder, "meta.json") as part:
         (part / "meta.json").write_text("new")
     assert names(folder) == ["meta.json"]
@@ -138,9 +138,9 @@ def test_json_round_trip_and_its_faults(tmp_path: Path) -> None:
 
 
 def test_what_does_not_fit_this_version_is_told_with_its_file(tmp_path: Path) -> None:
-    assert as_written(Cleaning, {"lowercase": False}, tmp_path) == Cleaning(lowercase=False)
+    assert build_stored(Cleaning, {"lowercase": False}, tmp_path) == Cleaning(lowercase=False)
     with pytest.raises(DataError, match=r"a\.json: does not fit this version of nmt \(.*lowercas"):
-        as_written(Cleaning, {"lowercas": False}, tmp_path / "a.json")
+        build_stored(Cleaning, {"lowercas": False}, tmp_path / "a.json")
 
 
 def test_files_are_as_private_as_the_user_says(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from snakes import ROOT, Project
 
 from nmt.system.errors import ConfigError
-from nmt.system.gpus import PER_GPU, VISIBLE, available, claimed
+from nmt.system.gpus import PER_GPU, VISIBLE, available, claim_gpu
 
 LISTED = """GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-aaaa-1)
   MIG 1g.5gb Device 0: (UUID: MIG-cccc-3)
@@ -56,7 +56,7 @@ def test_without_a_driver_there_is_none(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.delenv(VISIBLE, raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     assert available() == {}
-    with claimed("auto"):
+    with claim_gpu("auto"):
         assert VISIBLE not in os.environ
 
 
@@ -65,8 +65,8 @@ def holder() -> Iterator[Callable[[], subprocess.Popen[str]]]:
     """Starts processes that take a GPU, say which, and hold it until their input ends."""
     started: list[subprocess.Popen[str]] = []
     code = (
-        "import os, sys; from nmt.system.gpus import claimed\n"
-        f"with claimed('auto'): print(os.environ['{VISIBLE}'], flush=True); sys.stdin.read()"
+        "import os, sys; from nmt.system.gpus import claim_gpu\n"
+        f"with claim_gpu('auto'): print(os.environ['{VISIBLE}'], flush=True); sys.stdin.read()"
     )
 
     def start() -> subprocess.Popen[str]:
@@ -105,7 +105,7 @@ def test_processes_share_gpus_where_that_is_asked_for(
     assert "2 GPU(s), all in use" in line(holder().stderr)
     monkeypatch.setenv(PER_GPU, "none")
     with pytest.raises(ConfigError, match="NMT_PER_GPU: expected a number of processes from 1, got 'none'"):
-        claimed("auto").__enter__()
+        claim_gpu("auto").__enter__()
 
 
 @pytest.mark.parametrize("given", [{"device": "cpu"}, {"rank": "0"}])
@@ -114,17 +114,17 @@ def test_the_cpu_and_processes_of_one_training_take_none(
 ) -> None:
     if "rank" in given:
         monkeypatch.setenv("LOCAL_RANK", given["rank"])
-    with claimed(given.get("device", "auto")):
+    with claim_gpu(given.get("device", "auto")):
         assert VISIBLE not in os.environ
 
 
 TRAIN = """
 import json, os, sys, time
 from pathlib import Path
-from nmt.system.gpus import claimed
+from nmt.system.gpus import claim_gpu
 run = Path(sys.argv[3])
 run.mkdir(parents=True, exist_ok=True)
-with claimed("auto"):
+with claim_gpu("auto"):
     begun = time.time()
     time.sleep(1)
     span = [os.environ["CUDA_VISIBLE_DEVICES"], begun, time.time(), sys.argv[sys.argv.index("--threads") + 1]]

@@ -14,7 +14,7 @@ from copytask import copy_lines
 from nmt.system.errors import DataError
 from nmt.system.files import read_json
 from nmt.system.interrupt import signal_handlers
-from nmt.system.workers import prefetch, shared_out
+from nmt.system.workers import parallel_map, prefetch
 
 
 def test_results_come_in_order_whoever_made_them() -> None:
@@ -24,11 +24,11 @@ def test_results_come_in_order_whoever_made_them() -> None:
         time.sleep(0.01 * (n % 3))
         return held[n] ** 2, os.getpid()
 
-    found = list(shared_out(work, range(20), 3))
+    found = list(parallel_map(work, range(20), 3))
     assert [square for square, _ in found] == [n**2 for n in range(20)]
     makers = {maker for _, maker in found}
     assert len(makers) > 1 and os.getpid() not in makers
-    assert {maker for _, maker in shared_out(work, range(20), 1)} == {os.getpid()}
+    assert {maker for _, maker in parallel_map(work, range(20), 1)} == {os.getpid()}
 
 
 def test_an_error_is_the_callers_and_a_killed_process_is_named() -> None:
@@ -40,9 +40,9 @@ def test_an_error_is_the_callers_and_a_killed_process_is_named() -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
     with pytest.raises(ZeroDivisionError):
-        list(shared_out(fail, [2, 1, 0], 2))
+        list(parallel_map(fail, [2, 1, 0], 2))
     with pytest.raises(DataError, match="expected 2 processes to translate, one was killed, most likely for want of"):
-        list(shared_out(die, [0, 1, 2], 2))
+        list(parallel_map(die, [0, 1, 2], 2))
 
 
 def test_a_process_that_only_notes_signals_outlives_a_killed_copy() -> None:
@@ -53,20 +53,20 @@ def test_a_process_that_only_notes_signals_outlives_a_killed_copy() -> None:
 
     started = time.monotonic()
     with signal_handlers(lambda *_: None), pytest.raises(DataError, match="one was killed"):
-        list(shared_out(work, [0, 1], 2))
+        list(parallel_map(work, [0, 1], 2))
     assert time.monotonic() - started < 30
 
 
 ENDLESS = """
 import os, sys, time
 sys.path.insert(0, sys.argv[1])
-from nmt.system.workers import shared_out
+from nmt.system.workers import parallel_map
 import torch
 torch.set_num_threads(1)
 def work(n):
     open(f"{sys.argv[2]}/{os.getpid()}", "w").close()
     time.sleep(600)
-list(shared_out(work, [1, 2], 2))
+list(parallel_map(work, [1, 2], 2))
 """
 
 

@@ -221,7 +221,7 @@ def test_one_process_goes_on_where_two_were(copy_corpus: Path, by_two: Path, tmp
 
 
 def test_torchrun_starts_the_command(copy_corpus: Path, tmp_path: Path) -> None:
-    config = json.dumps(shorter(DROPPED, 5).essence())
+    config = json.dumps(shorter(DROPPED, 5).non_defaults())
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "nmt"]
     done = subprocess.run(
         [*launch, "train", str(copy_corpus), str(tmp_path), "--config", config, "--device", "cpu", "--threads", "1"],

@@ -27,7 +27,7 @@ rule score:
     params:
         languages=lambda w: system_of(w).languages,
         folder=lambda w, output: Path(output.scores).parent,
-        also=lambda w: commands.score_options(PLAN.tables[w.table].also),
+        also=lambda w: commands.score_options(PLAN.tables[w.table].requested_metrics),
     shell:
         logged(
             commands.score(
