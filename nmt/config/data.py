@@ -70,7 +70,7 @@ class Subwords(Strict):
         description="BPE dropout: probability to leave out a merge, in training text only (Provilkov and others 2020)",
     )
     segmentations: Positive = Field(
-        1, description="with dropout: how often the training text is encoded, each time anew; an epoch has them all"
+        1, description="with dropout: number of random segmentations of the training text; an epoch has all of them"
     )
 
     @model_validator(mode="after")
@@ -100,7 +100,7 @@ class CustomCorpus(Strict):
     train: dict[Language, UserPath] = Field(description="training text: a file per language")
     valid: dict[Language, UserPath] = Field({}, description="validation text: a file per language")
     tests: dict[Name, dict[Language, UserPath]] = Field({}, description="test sets by name: a file per language")
-    licence: str = Field("not stated", description="shown wherever scores are")
+    licence: str = Field("not stated", description="licence of the text, shown with its scores")
 
 
 class Images(Strict):

@@ -173,7 +173,7 @@ class Table(_TableFields):
         """Return the rows whose attention a figure shows, each with its first model (see `models_of`).
 
         For ``alignment`` these are the first row of each system with attention, on the first test set; for ``picture``
-        the row `looking`; for other figures none.
+        `region_row`; for other figures none.
         """
         rows: dict[str | None, Row] = {}
         if figure == "picture" and self.region_row:

@@ -64,7 +64,7 @@ class Consistency(Strict):
     """R-Drop (Liang and others 2021): two passes with different dropout, and a loss on their divergence."""
 
     weight: AboveZero = Field(5.0, description="weight of the mean divergence; alpha in the paper")
-    last: Positive | None = Field(None, description="apply it only in so many last updates; null: in all updates")
+    last: Positive | None = Field(None, description="number of last updates that apply it; null: all updates")
 
 
 class Training(Strict):
@@ -74,8 +74,10 @@ class Training(Strict):
         "4096 tokens", description="size of a batch; tokens: sentences times the longest sentence of either side"
     )
     accumulate: Positive = Field(1, description="batches per update")
-    epochs: Positive | None = Field(None, description="stop after so many passes over the training text")
-    updates: Positive | None = Field(None, description="stop after so many updates; with epochs: whichever comes first")
+    epochs: Positive | None = Field(None, description="stop after this many passes over the training text")
+    updates: Positive | None = Field(
+        None, description="stop after this many updates; with epochs: whichever comes first"
+    )
     optimizer: Optimizer = Field(Optimizer(), description="optimiser")
     schedule: Schedule = Field(Schedule(), description="learning rate")
     label_smoothing: Probability = Field(0.0, description="label smoothing (Szegedy and others 2016)")
@@ -86,9 +88,9 @@ class Training(Strict):
     validation_bleu: bool = Field(True, description="translate the validation set greedily at each validation")
     train_bleu: Count = Field(0, description="training sentences to translate at each validation, for their BLEU")
     monitor: Literal["loss", "bleu"] = Field("loss", description="what decides which checkpoint is best, on validation")
-    patience: Positive | None = Field(None, description="stop after so many validations without a better one")
+    patience: Positive | None = Field(None, description="stop after this many validations without a better one")
     keep_last: Positive | None = Field(None, description="newest checkpoints to keep; null: all")
-    keep_best: Count = Field(1, description="best checkpoints to keep besides")
+    keep_best: Count = Field(1, description="best checkpoints to keep in addition")
     precision: Literal["fp32", "bf16"] = Field("fp32", description="number format of the computation")
     on_nan: Literal["stop", "skip"] = Field(
         "stop",

@@ -55,7 +55,7 @@ class Workflow(Strict):
         "else downloads",
     )
     limit: Positive | None = Field(
-        None, description="keep only so many lines of every split, for a trial; several sources share them"
+        None, description="keep only this many lines of every split, for a trial; several sources share them"
     )
     results: UserPath = Field(Path("results"), description="folder that everything is written to")
     tracking: Tracking = Field(Tracking(), description="MLflow")

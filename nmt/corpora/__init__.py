@@ -1,1 +1,1 @@
-"""Corpora: the catalogue, how each source is read, and the built-in ones."""
+"""Corpora: the catalogue, the reading of sources, and the built-in corpora."""

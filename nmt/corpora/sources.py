@@ -1,4 +1,4 @@
-"""Parallel text in files, plain or packed: declared ones, each accepted only with its SHA-256, and the user's own."""
+"""Parallel text in files, plain or compressed: downloadable ones, verified by SHA-256, and the user's own."""
 
 import gzip
 import hashlib
@@ -22,7 +22,7 @@ from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import decode_lines, read_lines, sha256
 
 RETRIES = 2
-"""Downloads tried again after a first failure."""
+"""How often a failed download is tried again."""
 
 _SHORTCUT = re.compile(r"(?<![\w/%$&~])([A-Za-z]+)[_&~]([a-z]+)(?![\w/&~])")
 _SHORTCUT_AFTER = re.compile(r"(?<=[\u0900-\u097f….:]) ?\([_&~]?[A-Za-z]\)")
@@ -31,56 +31,56 @@ Hash = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
 class Slice(Strict):
-    """Some of the distinct sentences of one language, chosen by their hash, whatever their order in the file."""
+    """A part of a text, chosen by the hash of each sentence in one language, so the order of lines has no effect."""
 
     by: Language
-    per_mille: tuple[int, int] = Field(description="first, and the one after the last, of 0 to 1000")
+    per_mille: tuple[int, int] = Field(description="first part, and the one after the last, of parts 0 to 999")
 
     def holds(self, sentence: str) -> bool:
-        """Whether a sentence is in the slice; sentences with the same `key` are in the same one."""
+        """Return whether a sentence is in the slice; sentences with the same `key` are in the same slice."""
         digest = hashlib.sha256(key(sentence).encode()).digest()
-        place = int.from_bytes(digest[:8], "big") * 1000 >> 64
-        return self.per_mille[0] <= place < self.per_mille[1]
+        number = int.from_bytes(digest[:8], "big") * 1000 >> 64
+        return self.per_mille[0] <= number < self.per_mille[1]
 
 
 class Source(Strict):
-    """Text to be downloaded or found in a mirror: one file a language, or one table with a column a language."""
+    """Text from a URL or a mirror: one file per language, or one table with one column per language."""
 
-    url: str | None = Field(None, description="{language} stands for the language's code; none: only in mirrors")
-    made: str = Field("", description="how and from what, where no URL has the file")
-    mirror: str = Field(description="the file's place below a mirror folder")
+    url: str | None = Field(None, description="{language} stands for the language's code; null: only in mirrors")
+    made: str = Field("", description="if no URL has the file: how it was made, and from what")
+    mirror: str = Field(description="the file's path below a mirror folder")
     sha256: dict[Language, Hash | None] | Hash = Field(
-        description="of each language's file, or of the table's one; null while nobody knows it"
+        description="hash of each language's file, or of the one table; null: not known yet"
     )
-    codes: dict[Language, str] = Field({}, description="the files' own language codes where they are not ours")
+    codes: dict[Language, str] = Field({}, description="the files' own language codes, if they differ from ours")
     member: str | None = Field(None, description="the text is this member of a zip or tar; {language} as in url")
-    columns: list[Language | Literal["_"]] = Field([], description="of a tab-separated table; _ is not read")
-    lines: tuple[int, int] | None = Field(None, description="first, and the one after the last, from 0")
+    columns: list[Language | Literal["_"]] = Field([], description="columns of a tab-separated table; _ is not read")
+    lines: tuple[int, int] | None = Field(None, description="first line, and the one after the last, from 0")
     slice: Slice | None = Field(None, description="only these pairs")
-    shortcuts: bool = Field(False, description="interface strings: take out the marks of keyboard shortcuts")
-    licence: str | None = Field(None, description="where it is not the corpus's")
+    shortcuts: bool = Field(False, description="interface strings: remove the marks of keyboard shortcuts")
+    licence: str | None = Field(None, description="licence, if it differs from the corpus's")
 
     @model_validator(mode="after")
-    def _one_hash_a_file(self) -> Self:
+    def _is_complete(self) -> Self:
         if bool(self.columns) == isinstance(self.sha256, dict):
-            raise ValueError("sha256: expected one hash where columns are given, else one a language")
+            raise ValueError("sha256: expected one hash with columns, otherwise one hash per language")
         if not self.url and not self.made:
-            raise ValueError("url: expected one; where there is none, made: says how the file was made")
+            raise ValueError("url: expected a URL, got none; without one, made: says how the file was made")
         if self.slice and self.slice.by not in self.languages:
             raise ValueError(f"slice.by: expected one of {', '.join(self.languages)}, got '{self.slice.by}'")
         return self
 
     @property
     def languages(self) -> list[str]:
-        """The languages that the text is in."""
+        """The languages of the text."""
         return [code for code in self.columns if code != "_"] or list(cast("dict[str, str]", self.sha256))
 
     def text(self, language: str, mirror: Path | None = None) -> "Text":
-        """One side, its file verified: from the mirror if there is one, else NMT_MIRROR, else downloaded.
+        """Return one side, with a verified file from ``mirror``, from the folder NMT_MIRROR, or downloaded.
 
         Raises:
-            ConfigError: a mirror folder that is not there.
-            DataError: the file cannot be had, or is not the declared one.
+            ConfigError: the mirror folder does not exist.
+            DataError: the file is not available, or its checksum is wrong or not declared.
         """
         code = self.codes.get(language, language)
         url, place = self.url and self.url.format(language=code), self.mirror.format(language=code)
@@ -93,21 +93,31 @@ class Source(Strict):
 
 @dataclass(frozen=True)
 class Text:
-    """One side of a parallel text: a local file, where its bytes came from, and where in it the sentences are."""
+    """One side of a parallel text: a local file, its origin, and the position of the sentences in the file.
+
+    Attributes:
+        path: the file.
+        url: its URL, or how it was made.
+        member: the member of a zip or tar.
+        column: the column of a tab-separated table, from 0.
+        columns: the number of the table's columns.
+        span: first line to read, and the one after the last, from 0.
+        shortcuts: whether the marks of keyboard shortcuts are removed.
+    """
 
     path: Path
-    url: str  # or how the file was made
-    member: str | None = None  # of a zip or tar
-    column: int | None = None  # of a tab-separated table, from 0
-    columns: int = 0  # that the table has
-    span: tuple[int, int] | None = None  # of lines that are read
-    shortcuts: bool = False  # whether their marks are taken out
+    url: str
+    member: str | None = None
+    column: int | None = None
+    columns: int = 0
+    span: tuple[int, int] | None = None
+    shortcuts: bool = False
 
     def lines(self) -> Iterator[str]:
-        """The sentences.
+        """Yield the sentences.
 
         Raises:
-            DataError: the file is damaged, lacks the member, is not UTF-8, or has a line with other columns.
+            DataError: the file is damaged, lacks the member, is not UTF-8, or a line has another number of columns.
         """
         first, end = self.span or (0, None)
         for number, line in enumerate(islice(self._whole_lines(), first, end), first + 1):
@@ -115,14 +125,14 @@ class Text:
             if len(cells) != self.columns:
                 raise DataError(
                     f"{self.name}, line {number}: expected {self.columns} tab-separated columns, got {len(cells)}; "
-                    f"mend the line, or columns: where the file is declared"
+                    f"fix the line, or columns: in the file's declaration"
                 )
             sentence = line if self.column is None else cells[self.column]
             yield without_shortcuts(sentence) if self.shortcuts else sentence
 
     @property
     def name(self) -> str:
-        """The file as messages call it."""
+        """The file's name in messages."""
         return f"{self.path}: {self.member}" if self.member else str(self.path)
 
     def _whole_lines(self) -> Iterator[str]:
@@ -135,7 +145,7 @@ class Text:
                 yield from decode_lines(stream, self.name)
         except (gzip.BadGzipFile, zipfile.BadZipFile, tarfile.TarError, EOFError, zlib.error) as error:
             raise DataError(
-                f"{self.path}: expected {kind}, got a damaged file ({error}); make or fetch it again"
+                f"{self.path}: expected {kind}, got a damaged file ({error}); make it or download it again"
             ) from None
 
     def _unpacked(self) -> BinaryIO:
@@ -145,7 +155,7 @@ class Text:
             archive = zipfile.ZipFile(self.path)
             self._has_member([file.filename for file in archive.infolist() if not file.is_dir()])
             return cast("BinaryIO", archive.open(self.member))
-        tar = tarfile.open(self.path)  # noqa: SIM115  closed with its member; nothing is written where names point
+        tar = tarfile.open(self.path)  # noqa: SIM115  it closes with its member; no member is extracted to disk
         self._has_member([file.name for file in tar if file.isfile()])
         return cast("BinaryIO", tar.extractfile(self.member))
 
@@ -153,26 +163,28 @@ class Text:
         if self.member not in files:
             raise DataError(
                 f"{self.path}: expected a member '{self.member}', got only {', '.join(files) or 'nothing'}; "
-                f"mend member: where the file is declared"
+                f"fix member: in the file's declaration"
             )
 
 
 def key(sentence: str) -> str:
-    """A sentence without what hardly tells two apart: case, punctuation, spaces, compatibility forms.
+    """Return a sentence without case, punctuation, spaces and compatibility forms, to find duplicates.
 
-    ``"Who's there?"`` and ``"WHOS THERE"`` have one key; a sentence without a letter or digit is its own.
+    ``"Who's there?"`` and ``"WHOS THERE"`` have the same key. The key of a sentence without letters and digits is the
+    sentence itself.
     """
     folded = unicodedata.normalize("NFKC", sentence).casefold()
-    # Indic vowel signs are marks, not letters.
-    kept = "".join(c for c in folded if c.isalnum() or unicodedata.category(c)[0] == "M")
-    return kept or sentence
+    # Keep marks too: Indic vowel signs are marks, not letters.
+    letters = "".join(c for c in folded if c.isalnum() or unicodedata.category(c)[0] == "M")
+    return letters or sentence
 
 
 def without_shortcuts(text: str) -> str:
-    """An interface string without the marks of its shortcut: ``Rena_me`` → ``Rename``, ``फ़ाइल (F)`` → ``फ़ाइल``.
+    """Remove marks of keyboard shortcuts from an interface string: ``Rena_me`` → ``Rename``, ``फ़ाइल (F)`` → ``फ़ाइल``.
 
-    A mark is the only ``_``, ``&`` or ``~`` of a word, between a Latin letter and a small one; ``&&`` is ``&``. After
-    Devanagari it is a letter in brackets. The rare name that is spelled so (``input_token``) loses its mark too.
+    A mark is the only ``_``, ``&`` or ``~`` of a word, before a small Latin letter and after any Latin letter; ``&&``
+    stands for ``&``. After Devanagari, a mark is a letter in brackets. Rare names that look like this, such as
+    ``input_token``, lose their ``_`` too.
     """
     return _SHORTCUT_AFTER.sub("", _SHORTCUT.sub(r"\1\2", text)).replace("&&", "&")
 
@@ -180,17 +192,17 @@ def without_shortcuts(text: str) -> str:
 def _verified(url: str | None, made: str, place: str, expected: str | None, mirror: str | Path | None) -> Path:
     if not mirror and not url:
         raise DataError(
-            f"{place}: no URL has this file, {made}; put it into a folder at this path and name that folder in mirror: "
-            f"or NMT_MIRROR"
+            f"{place}: no URL has this file, {made}; put it below a folder at this path, and name that folder in "
+            f"mirror: or NMT_MIRROR"
         )
     if not mirror:
         return _downloaded(cast("str", url), place, expected)
     if not Path(mirror).is_dir():
-        raise ConfigError(f"mirror: {mirror}: no such folder; mend mirror: or NMT_MIRROR, or unset both to download")
+        raise ConfigError(f"mirror: {mirror}: no such folder; fix mirror: or NMT_MIRROR, or unset both to download")
     remedy = (
         f"put the file from {url} there, or unset mirror: and NMT_MIRROR to download it"
         if url
-        else (f"put the file there: {made}")
+        else f"put the file there: {made}"
     )
     return _mirrored(Path(mirror, place), remedy, expected)
 
@@ -207,22 +219,22 @@ def _mirrored(path: Path, remedy: str, expected: str | None) -> Path:
 
 def _unpinned(path: Path) -> DataError:
     return DataError(
-        f"{path}: no checksum is declared for this file, which was out of reach when it was; its SHA-256 is "
-        f"{sha256(path)}: if you trust the file, write that as its sha256: in nmt/corpora/corpora.yaml"
+        f"{path}: no checksum is declared for this file, because nmt's authors could not download it; its SHA-256 is "
+        f"{sha256(path)}: if you trust the file, write this as its sha256: in nmt/corpora/corpora.yaml"
     )
 
 
 def _downloaded(url: str, name: str, expected: str | None) -> Path:
-    """Fetch into the user's cache, laid out as a mirror is; a file has its final name only once verified."""
+    """Download into the user's cache, which has the layout of a mirror; only verified files get their final names."""
     import pooch
     import requests
 
     cache = Path(pooch.os_cache("nmt"))
     known = {name: f"sha256:{expected}" if expected else None}
-    keeper = pooch.create(cache, "", registry=known, urls={name: url}, retry_if_failed=RETRIES)
+    downloads = pooch.create(cache, "", registry=known, urls={name: url}, retry_if_failed=RETRIES)
     remedy = f"or put {name} into a folder and name that folder in mirror: or NMT_MIRROR"
     try:
-        path = Path(keeper.fetch(name, progressbar=sys.stderr.isatty()))
+        path = Path(downloads.fetch(name, progressbar=sys.stderr.isatty()))
     except requests.RequestException as error:
         raise DataError(
             f"{cache / name}: cannot download {url}: {error}; check the network and run again, {remedy}"
@@ -231,7 +243,7 @@ def _downloaded(url: str, name: str, expected: str | None) -> Path:
         got = re.search(r"but got (\w+)", str(error))
         raise DataError(
             f"{cache / name}: wrong checksum of {url}: expected SHA-256 {expected}, "
-            f"got {got[1] if got else error}; the file changed there or on its way: run again, {remedy}"
+            f"got {got[1] if got else error}; the file changed on the server or on its way: run again, {remedy}"
         ) from None
     if expected is None:
         raise _unpinned(path)

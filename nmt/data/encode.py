@@ -75,9 +75,9 @@ def encode_corpus(clean: Path, subwords: Path, out: Path, languages: str, shard:
             }
             _write_rest(folder, clean, subwords, languages, splits)
     except DataError:
-        chunks.forget()  # the data is faulty, so they are useless
+        chunks.delete()  # the data is faulty, so they are useless
         raise
-    chunks.forget()
+    chunks.delete()
 
 
 def _dropouts(split: str, config: Subwords) -> list[float]:
@@ -152,7 +152,7 @@ def _encode_chunks(
     """Encode the missing chunks of a shard of one text; return the paths of all chunks."""
     lines = count_lines(text)
     numbers = chunks.numbers(lines, shard)
-    for place, block in chunks.undone(read_lines(text, numbers.start * CHUNK), numbers, name):
+    for place, block in chunks.missing(read_lines(text, numbers.start * CHUNK), numbers, name):
         with atomic_directory(place) as part, (part / IDS).open("wb") as ids, (part / LENGTHS).open("wb") as lengths:
             while batch := list(islice(block, BATCH)):
                 # The seed depends only on the text and the round, so resuming and sharding do not change the ids.
@@ -160,7 +160,7 @@ def _encode_chunks(
                 rows = vocabulary.encode(batch, dropout, seed)
                 np.fromiter(chain.from_iterable(rows), _dtype(vocabulary)).tofile(ids)
                 np.fromiter(map(len, rows), np.int64, len(rows)).tofile(lengths)
-    return chunks.places(lines, name)
+    return chunks.paths(lines, name)
 
 
 def _join(places: Sequence[Path], out: Path, dtype: type[np.generic]) -> tuple[int, int]:

@@ -1,1 +1,1 @@
-"""`nmt serve`: a local web page and a small JSON interface where people see translation models work."""
+"""`nmt serve`: a local web page with translations and attention, and the small JSON interface behind it."""

@@ -1,4 +1,4 @@
-"""The ASGI application: three JSON endpoints, the page, and what keeps strangers and accidents out."""
+"""The ASGI application: three JSON endpoints, the page, and checks of every request."""
 
 import asyncio
 import ipaddress
@@ -20,8 +20,8 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from nmt.config.types import Strict
-from nmt.serve.limits import BODY, NBEST, TEXT, WORDS, Limits, Line, Rate, Refused, shown
-from nmt.serve.models import Served
+from nmt.serve.limits import BODY, NBEST, TEXT, WORDS, Limits, Queue, Rate, Refused, shown
+from nmt.serve.models import ServedModel
 
 PAGE = Path(__file__).parent / "page"
 JSON = "application/json"
@@ -35,25 +35,25 @@ HEADERS = {
     "Cache-Control": "no-store",
 }
 log = logging.getLogger("nmt.serve")
-Asked = TypeVar("Asked", bound="Question")
+QuestionType = TypeVar("QuestionType", bound="Question")
 Result = TypeVar("Result")
 
 
 class Question(Strict):
-    """What every request says."""
+    """The fields of every request."""
 
     model: str
     text: str
 
 
 class Translate(Question):
-    """POST /api/translate."""
+    """The body of POST /api/translate."""
 
     nbest: int = Field(5, ge=1, le=NBEST)
 
 
 class Attention(Question):
-    """POST /api/attention."""
+    """The body of POST /api/attention."""
 
     ids: list[int] = Field(max_length=BODY)
     sublayer: Literal["source", "encoder", "decoder"]
@@ -61,11 +61,11 @@ class Attention(Question):
 
 
 class Application:
-    """The endpoints."""
+    """The endpoints, with one queue per model."""
 
-    def __init__(self, models: Sequence[Served], limits: Limits) -> None:
+    def __init__(self, models: Sequence[ServedModel], limits: Limits) -> None:
         self.models = {model.name: model for model in models}
-        self.lines = {model.name: Line(limits) for model in models}
+        self.queues = {model.name: Queue(limits) for model in models}
         self.limits, self.rate = limits, Rate(limits)
 
     async def page(self, _: Request) -> Response:
@@ -79,56 +79,57 @@ class Application:
 
     async def translate(self, request: Request) -> Response:
         """POST /api/translate"""
-        return await self._answer(request, Translate, lambda model, asked: model.translate(asked.text, asked.nbest))
+        return await self._answer(request, Translate, lambda model, q: model.translate(q.text, q.nbest))
 
     async def attention(self, request: Request) -> Response:
         """POST /api/attention"""
         return await self._answer(
-            request, Attention, lambda model, a: model.attention(a.text, a.ids, a.sublayer, a.layer)
+            request, Attention, lambda model, q: model.attention(q.text, q.ids, q.sublayer, q.layer)
         )
 
     async def _answer(
-        self, request: Request, shape: type[Asked], compute: Callable[[Served, Asked], bytes]
+        self, request: Request, shape: type[QuestionType], compute: Callable[[ServedModel, QuestionType], bytes]
     ) -> Response:
-        """Admit, read, compute. What goes wrong ends this request alone; its text is in no message and no log."""
+        """Check, read and answer a request. An error ends only this request, and no message or log quotes its text."""
         try:
             self.rate.admit(request.client.host if request.client else "")
-            asked = parse(shape, await read(request, self.limits))
-            if asked.model not in self.models:
-                raise Refused(404, "no such model", ", ".join(map(shown, self.models)), shown(asked.model))
-            model = self.models[asked.model]
-            work = self.lines[model.name].run(lambda: compute(model, asked))
-            return Response(await _while_there(request, work), media_type=JSON)
+            question = parse(shape, await read(request, self.limits))
+            if question.model not in self.models:
+                raise Refused(404, "no such model", ", ".join(map(shown, self.models)), shown(question.model))
+            model = self.models[question.model]
+            work = self.queues[model.name].run(lambda: compute(model, question))
+            return Response(await _while_connected(request, work), media_type=JSON)
         except Refused as refusal:
             return refusal.response()
         except Exception as error:
             return _internal(error)
 
 
-def build(models: Sequence[Served], limits: Limits, host: str) -> ASGIApp:
-    """The application that serves these models.
+def build(models: Sequence[ServedModel], limits: Limits, host: str) -> ASGIApp:
+    """Build the application that serves these models.
 
     Args:
-        models: at least one; names differ.
-        limits: rate, line and times.
-        host: what the server is bound to; requests by that name are answered too.
+        models: at least one; their names must differ.
+        limits: rate, queue and times.
+        host: the name or address that the server is bound to; requests to it are answered.
     """
-    own = Application(models, limits)
+    application = Application(models, limits)
     routes = [
-        Route("/", own.page),
-        Route("/api/models", own.describe),
-        Route("/api/translate", own.translate, methods=["POST"]),
-        Route("/api/attention", own.attention, methods=["POST"]),
+        Route("/", application.page),
+        Route("/api/models", application.describe),
+        Route("/api/translate", application.translate, methods=["POST"]),
+        Route("/api/attention", application.attention, methods=["POST"]),
         Mount("/static", StaticFiles(directory=PAGE)),
     ]
     return Guard(Starlette(routes=routes, exception_handlers={HTTPException: _no_such_page}), host)
 
 
 class Guard:
-    """Answers only requests that name this server, and adds the headers that keep other sites out.
+    """Rejects requests whose Host header does not name this server, and adds security headers to responses.
 
-    A page of a stranger can make a browser send requests here under the stranger's own name (DNS rebinding); then the
-    Host header is that name. An address in digits cannot be rebound, so on a wildcard host every one is taken.
+    With DNS rebinding, a foreign page can make a browser send requests to this server under the foreign site's name;
+    the Host header shows that name. A numeric address cannot be rebound, so a server on a wildcard host accepts all of
+    them.
     """
 
     def __init__(self, app: ASGIApp, host: str) -> None:
@@ -137,7 +138,7 @@ class Guard:
         self.wildcard = host in ("0.0.0.0", "::")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Handle one request."""
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -161,10 +162,10 @@ class Guard:
 
 
 async def read(request: Request, limits: Limits) -> bytes:
-    """The body of a JSON request; one that is too long is refused unread.
+    """Read the body of a JSON request; a body that is too long is refused before it is read.
 
     Raises:
-        Refused: wrong type, no length, too long, or too slow.
+        Refused: wrong type, no length, too long, too slow, or cut short.
     """
     headers = request.headers
     if (kind := headers.get("content-type", "").partition(";")[0].strip().lower()) != JSON:
@@ -177,13 +178,13 @@ async def read(request: Request, limits: Limits) -> bytes:
         async with asyncio.timeout(limits.upload):
             return await request.body()
     except TimeoutError:
-        raise Refused(408, "body too slow", f"all of it within {limits.upload:g} s", "less") from None
+        raise Refused(408, "body too slow", f"the whole body within {limits.upload:g} s", "a part of it") from None
     except ClientDisconnect:
         raise Refused(400, "body cut short", f"{length:,} bytes", "fewer") from None
 
 
-def parse(shape: type[Asked], body: bytes) -> Asked:
-    """A body as what was asked; raises Refused."""
+def parse(shape: type[QuestionType], body: bytes) -> QuestionType:
+    """Parse the body of a request; raises Refused."""
     try:
         return shape.model_validate_json(body.decode("utf-8"), strict=True)
     except UnicodeDecodeError as error:
@@ -198,33 +199,33 @@ def parse(shape: type[Asked], body: bytes) -> Asked:
 
 
 def _got(problem: ErrorDetails) -> str:
-    """What a request said: a number out of range, but of anything else the kind alone, as it could be the text."""
+    """Describe a wrong value: a number out of range itself, otherwise only its type, since it could be the text."""
     if problem["type"] == "missing":
         return "nothing"
     out_of_range = problem["type"] in ("greater_than_equal", "less_than_equal")
     return shown(problem["input"]) if out_of_range else type(problem["input"]).__name__
 
 
-async def _while_there(request: Request, work: Awaitable[Result]) -> Result:
-    """What work gives; it is given up when the client goes, so that nobody waits for an answer that nobody reads."""
-    job, gone = asyncio.ensure_future(work), asyncio.ensure_future(_gone(request))
+async def _while_connected(request: Request, work: Awaitable[Result]) -> Result:
+    """Return the result of the work, or cancel it if the client disconnects and nobody reads the answer."""
+    job, disconnect = asyncio.ensure_future(work), asyncio.ensure_future(_disconnect(request))
     try:
-        await asyncio.wait({job, gone}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({job, disconnect}, return_when=asyncio.FIRST_COMPLETED)
         if job.done():
             return job.result()
-        raise Refused(499, "the client went", "a client that waits", "none")
+        raise Refused(499, "the client disconnected", "a client that waits", "none")
     finally:
         job.cancel()
-        gone.cancel()
+        disconnect.cancel()
 
 
-async def _gone(request: Request) -> None:
+async def _disconnect(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
 
 def _internal(error: Exception) -> Response:
-    """Say that something broke, and log where, but not the message: it could quote the text."""
+    """Answer with status 500 and log the place of an error, but not its message, which could quote the text."""
     at = error.__traceback__
     while at and at.tb_next:
         at = at.tb_next
@@ -235,8 +236,8 @@ def _internal(error: Exception) -> Response:
 
 def _no_such_page(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    asked = f"{request.method} {request.url.path}"
+    requested = f"{request.method} {request.url.path}"
     known = "GET /, GET /api/models, POST /api/translate, POST /api/attention"
-    response = Refused(error.status_code, error.detail.lower(), known, shown(asked)).response()
-    response.headers.update(error.headers or {})  # Allow, where the method is wrong
+    response = Refused(error.status_code, error.detail.lower(), known, shown(requested)).response()
+    response.headers.update(error.headers or {})  # a wrong method needs the header Allow
     return response

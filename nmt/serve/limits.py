@@ -1,4 +1,4 @@
-"""What a request may cost: its size, how often a client may ask, and how long it may wait for a model."""
+"""Limits of a request: its size, the rate of each client, and the time that it may wait for a model."""
 
 import asyncio
 import math
@@ -13,40 +13,48 @@ from starlette.responses import JSONResponse
 Result = TypeVar("Result")
 
 BODY = 32 * 1024
-"""Most bytes of a request's body."""
+"""Maximum size of a request's body, in bytes."""
 
 TEXT = 4000
-"""Most bytes of a sentence, in UTF-8."""
+"""Maximum size of a sentence, in bytes of UTF-8."""
 
 WORDS = 100
-"""Most words of a sentence."""
+"""Maximum number of words of a sentence."""
 
 PIECES = 200
-"""Most pieces of a sentence; a model that takes fewer decides."""
+"""Maximum number of subword pieces of a sentence; a model may have a lower limit."""
 
 NBEST = 10
-"""Most translations of a sentence."""
+"""Maximum number of translations of a sentence."""
 
 CLIENTS = 10_000
-"""Clients whose rate is remembered."""
+"""Number of clients whose rate is remembered."""
 
 SHOWN = 60
-"""Characters of a wrong value that a message repeats."""
+"""Maximum number of characters of a wrong value that a message repeats."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What may differ from one server to the next."""
+    """The limits of one server.
 
-    rate: float = 20.0  # requests a second, of one client
-    burst: float = 2.0  # seconds of that rate which may come at once
-    waiting: int = 16  # requests in line for one model
-    patience: float = 10.0  # seconds a request waits in line
-    upload: float = 10.0  # seconds for a body to arrive
+    Attributes:
+        rate: requests per second and client.
+        burst: seconds whose requests a client may send at once.
+        waiting: requests that wait for one model.
+        patience: seconds that a request waits for a model.
+        upload: seconds until a body must have arrived.
+    """
+
+    rate: float = 20.0
+    burst: float = 2.0
+    waiting: int = 16
+    patience: float = 10.0
+    upload: float = 10.0
 
 
 class Refused(Exception):
-    """A request that is not served: which status, what is wrong, what was expected, what was got."""
+    """A request is refused: HTTP status, what is wrong, expected, got, and the seconds after which to try again."""
 
     def __init__(self, status: int, error: str, expected: str, got: str, retry_after: float | None = None) -> None:
         super().__init__(error)
@@ -55,7 +63,7 @@ class Refused(Exception):
         self.retry_after = retry_after
 
     def response(self) -> JSONResponse:
-        """The answer; the connection ends with it, since a body may still be on its way that nobody will read."""
+        """Return the HTTP response. It closes the connection, because an unread body may still be on its way."""
         headers = {"Connection": "close"}
         if self.retry_after is not None:
             headers["Retry-After"] = str(max(1, math.ceil(self.retry_after)))
@@ -63,17 +71,17 @@ class Refused(Exception):
 
 
 def shown(value: object) -> str:
-    """A wrong value as a message repeats it: on one line, cut."""
+    """Format a wrong value for a message: in one line, shortened."""
     text = value if isinstance(value, str) else repr(value)
     return repr(text[:SHOWN])[1:-1] + ("…" if len(text) > SHOWN else "")
 
 
 class Rate:
-    """How often each client may ask: a steady rate and a burst (the generic cell rate algorithm, ITU-T I.371)."""
+    """The rate limit of each client: a steady rate and a burst (the generic cell rate algorithm, ITU-T I.371)."""
 
     def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
         self.limits, self.clock = limits, clock
-        self.due: dict[str, float] = {}  # when each client's requests so far would be due at the steady rate
+        self.due: dict[str, float] = {}  # time at which each client's requests so far would end at the steady rate
 
     def admit(self, client: str) -> None:
         """Count a request of a client; raises Refused if it comes too early."""
@@ -82,13 +90,13 @@ class Rate:
         early = due - now - self.limits.burst
         self.due[client] = due if early > 0 else due + 1 / self.limits.rate
         if len(self.due) > CLIENTS:
-            del self.due[next(iter(self.due))]  # the one silent for longest
+            del self.due[next(iter(self.due))]  # the client without a request for the longest time
         if early > 0:
             raise Refused(429, "too many requests", f"at most {self.limits.rate:g} a second", "more", early)
 
 
-class Line:
-    """Where requests wait for a model, which serves one at a time in a thread of its own."""
+class Queue:
+    """The queue of requests for one model, which computes one request at a time, in its own thread."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
@@ -97,30 +105,30 @@ class Line:
         self.waiting = 0
 
     async def run(self, job: Callable[[], Result]) -> Result:
-        """Wait for a turn, then compute; given up while it waits, the job is never started.
+        """Wait for a turn, then run the job. A job that is cancelled while it waits never starts.
 
         Raises:
-            Refused: the line is full, or did not move for too long.
+            Refused: the queue is full, or the wait was too long.
         """
         await self._turn()
         running = asyncio.get_running_loop().run_in_executor(self.thread, job)
         running.add_done_callback(self._done)
-        return await asyncio.shield(running)  # a client that goes does not stop the thread: the turn lasts till it ends
+        return await asyncio.shield(running)  # cancelling cannot stop the thread, so the turn lasts until it ends
 
     async def _turn(self) -> None:
-        most = f"at most {self.limits.waiting} requests in line, and a turn within {self.limits.patience:g} s"
+        expected = f"at most {self.limits.waiting} waiting requests, and a turn within {self.limits.patience:g} s"
         if self.waiting >= self.limits.waiting:
-            raise Refused(503, "the model is busy", most, f"{self.waiting} in line", 1)
+            raise Refused(503, "the model is busy", expected, f"{self.waiting} waiting", 1)
         self.waiting += 1
         try:
             async with asyncio.timeout(self.limits.patience):
                 await self.free.acquire()
         except TimeoutError:
-            raise Refused(503, "the model is busy", most, "no turn", 1) from None
+            raise Refused(503, "the model is busy", expected, "no turn", 1) from None
         finally:
             self.waiting -= 1
 
     def _done(self, running: "asyncio.Future[Any]") -> None:
         self.free.release()
         if not running.cancelled():
-            running.exception()  # seen: asyncio would print what nobody awaits any more
+            running.exception()  # retrieve it, otherwise asyncio prints an exception that nobody awaits

@@ -1,4 +1,4 @@
-"""The models that are served: their names, what they say of themselves, and what they answer."""
+"""The served models: their names, descriptions and answers."""
 
 import json
 import re
@@ -20,8 +20,8 @@ DIGITS = 4
 """Decimal places of a weight or score."""
 
 
-class Served:
-    """A model, ready to answer; its answers are JSON, in bytes."""
+class ServedModel:
+    """A loaded model; its answers are JSON, in bytes."""
 
     def __init__(self, name: str, translator: Translator) -> None:
         self.name, self.translator = name, translator
@@ -32,7 +32,7 @@ class Served:
         self.pieces = min(PIECES, translator.model.longest - 2)
 
     def description(self) -> Json:
-        """What the page needs to know before it asks for a translation."""
+        """Describe the model for the page: name, languages, kind, size, and layers and heads of its attention."""
         source, target = self.translator.languages
         return {
             "name": self.name, "source": source, "target": target,
@@ -43,7 +43,7 @@ class Served:
         }  # fmt: skip
 
     def translate(self, text: str, nbest: int) -> bytes:
-        """The n best translations of a sentence; raises Refused."""
+        """Return the n best translations of a sentence, with scores and ids; raises Refused."""
         line = self._clean(text)
         decoding = Decoding(beam=max(nbest, Decoding().beam), nbest=nbest)
         translator = self.translator
@@ -54,21 +54,31 @@ class Served:
         return _json({"model": self.name, "source": line, "translations": translations})
 
     def attention(self, text: str, ids: Sequence[int], sublayer: str, layer: int) -> bytes:
-        """Where each head of a layer looks while the model writes these ids; raises Refused."""
+        """Return the attention weights of all heads of a layer for this translation.
+
+        Args:
+            text: the source sentence.
+            ids: the pieces of the translation.
+            sublayer: ``source``, ``encoder`` or ``decoder``.
+            layer: the layer's number, from 1.
+
+        Raises:
+            Refused: wrong text, ids, sub-layer or layer.
+        """
         line = self._clean(text)
         self._check_layer(sublayer, layer)
         self._check_ids(ids)
-        found = self.translator.attentions(line, Translation("", 0.0, list(ids)))
+        maps = self.translator.attentions(line, Translation("", 0.0, list(ids)))
         rows, columns = {
-            "source": (found.target[1:], found.source),
-            "encoder": (found.source, found.source),
-            "decoder": (found.target[1:], found.target[:-1]),
+            "source": (maps.target[1:], maps.source),
+            "encoder": (maps.source, maps.source),
+            "decoder": (maps.target[1:], maps.target[:-1]),
         }[sublayer]
-        weights = np.round(found.weights[sublayer][layer - 1].double().numpy(), DIGITS).tolist()
+        weights = np.round(maps.weights[sublayer][layer - 1].double().numpy(), DIGITS).tolist()
         return _json({"model": self.name, "rows": rows, "columns": columns, "weights": weights})
 
     def _clean(self, text: str) -> str:
-        """The text as the model sees it, if it is one sentence of plain text that is not too long."""
+        """Check that the text is one plain sentence of allowed length, and clean it for the model; raises Refused."""
         check_text(text)
         line = self.cleaner(text)
         if not line:
@@ -88,12 +98,12 @@ class Served:
         longest, vocabulary = self.translator.model.longest - 2, len(self.translator.target)
         if len(ids) > longest:
             raise Refused(422, "translation too long", f"at most {longest} pieces", f"{len(ids):,}")
-        if wrong := [i for i in ids if not 0 <= i < vocabulary]:  # an index error on a GPU would end every request
+        if wrong := [i for i in ids if not 0 <= i < vocabulary]:  # on a GPU, an index error breaks all later requests
             raise Refused(422, "no such piece", f"ids from 0 to {vocabulary - 1}", shown(wrong[0]))
 
 
 def check_text(text: str) -> None:
-    """Refuse what is not one sentence of plain text, or is too long."""
+    """Raise Refused if the text is empty, too long, or not one line of plain text."""
     if not (words := len(text.split())):
         raise Refused(422, "no words", "at least one word", "none")
     if words > WORDS:
@@ -107,30 +117,35 @@ def check_text(text: str) -> None:
         raise Refused(422, "markup in the text", "plain text, without tags", shown(markup[0]))
 
 
-def load(folders: Sequence[Path], device: str, threads: int | None) -> list[Served]:
-    """Load model directories; each gets a name of its own.
+def load(folders: Sequence[Path], device: str, threads: int | None) -> list[ServedModel]:
+    """Load model directories and give each model a unique name.
+
+    Args:
+        folders: the model directories.
+        device: ``auto``, ``cpu`` or ``cuda``.
+        threads: CPU threads; None: PyTorch's default.
 
     Raises:
-        ConfigError, DataError: see `Translator.load`; a file of a directory does not hold what it should.
+        ConfigError, DataError: see `Translator.load`; or a file of a directory has the wrong content.
     """
-    found: dict[str, Served] = {}
+    models: dict[str, ServedModel] = {}
     for folder in folders:
         with fitting(folder):
             translator = Translator.load(folder, device, threads)
-            name = _unique(_name(folder), found)
-            found[name] = Served(name, translator)
-    return list(found.values())
+            name = _unique(_name(folder), models)
+            models[name] = ServedModel(name, translator)
+    return list(models.values())
 
 
 def _name(folder: Path) -> str:
-    """Table, system, seed and selection, where the directory says where it comes from; else its path."""
+    """Return table, system, seed and selection if the directory has its provenance, otherwise its path."""
     if not (folder / "provenance.json").is_file():
         return str(folder)
     origin = read_json(folder / "provenance.json")
     return f"{origin['table']}/{origin['system']}, seed {origin['seed']}, {origin['selection']}"
 
 
-def _unique(name: str, taken: dict[str, Served]) -> str:
+def _unique(name: str, taken: dict[str, ServedModel]) -> str:
     names = (name if n == 1 else f"{name} ({n})" for n in range(1, len(taken) + 2))
     return next(candidate for candidate in names if candidate not in taken)
 

@@ -1,4 +1,4 @@
-"""Bind, load, say where to look, serve until told to stop."""
+"""The server: bind the address, load the models, print the page's address, serve until interrupted."""
 
 import errno
 import socket
@@ -15,7 +15,7 @@ from nmt.serve.models import load
 from nmt.system.errors import ConfigError
 
 CONNECTIONS = 64
-"""Open at once; the server library answers 503 to more."""
+"""Maximum number of open connections; uvicorn answers 503 to further ones."""
 
 
 def serve(folders: Sequence[Path], host: str, port: int, device: str, threads: int | None, limits: Limits) -> None:
@@ -24,16 +24,16 @@ def serve(folders: Sequence[Path], host: str, port: int, device: str, threads: i
     Args:
         folders: model directories.
         host: a name or address of this machine.
-        port: 0 takes a free one.
+        port: the port; 0 chooses a free one.
         device: ``auto``, ``cpu`` or ``cuda``.
-        threads: CPU threads; None leaves the choice to PyTorch.
-        limits: rate, line and times.
+        threads: CPU threads; None: PyTorch's default.
+        limits: rate, queue and times.
 
     Raises:
-        ConfigError: the address cannot be had; a GPU was asked for and there is none.
+        ConfigError: the address cannot be bound; or ``device`` is cuda, but PyTorch can use no GPU.
         DataError: a model directory is missing or damaged.
     """
-    with bind(host, port) as listener:  # before the models: a port in use is said at once
+    with bind(host, port) as listener:  # bind before loading, so that a port in use is reported at once
         models = load(folders, device, threads)
         listener.listen()
         click.echo(f"nmt: {', '.join(model.name for model in models)}")
@@ -43,7 +43,7 @@ def serve(folders: Sequence[Path], host: str, port: int, device: str, threads: i
 
 
 def server(app: object) -> uvicorn.Server:
-    """Uvicorn for this application: no access log, no headers believed that a proxy would set."""
+    """Return a uvicorn server for this application, without access log and without trust in proxy headers."""
     return uvicorn.Server(
         uvicorn.Config(
             app,  # type: ignore[arg-type]
@@ -54,7 +54,7 @@ def server(app: object) -> uvicorn.Server:
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A socket of this address; raises ConfigError."""
+    """Bind a socket to this address; raises ConfigError."""
     try:
         family, kind, _, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except socket.gaierror as error:
@@ -71,14 +71,15 @@ def bind(host: str, port: int) -> socket.socket:
 
 def _reason(error: OSError) -> str:
     advice = {
-        errno.EADDRINUSE: "the port is in use; end the program that has it, or give another (0 takes a free one)",
-        errno.EACCES: "the port is reserved; give one above 1023 (0 takes a free one)",
-        errno.EADDRNOTAVAIL: "this machine does not have that address; 127.0.0.1 is itself, 0.0.0.0 all it has",
+        errno.EADDRINUSE: "the port is in use; end the program that uses it, or give another port (0: any free one)",
+        errno.EACCES: "the port is reserved; give a port above 1023 (0: any free one)",
+        errno.EADDRNOTAVAIL: "this machine does not have that address; 127.0.0.1 serves this machine only, 0.0.0.0 "
+        "all its addresses",
     }
     return advice.get(error.errno or 0, f"cannot be bound: {error.strerror or error}")
 
 
 def address(listener: socket.socket, host: str) -> str:
-    """Where a browser on this machine finds the page."""
+    """Return the URL of the page for a browser on this machine."""
     name = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
     return f"http://{f'[{name}]' if ':' in name else name}:{listener.getsockname()[1]}"

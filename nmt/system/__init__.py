@@ -1,1 +1,1 @@
-"""Files, processes, devices and errors: what every stage needs of the machine."""
+"""Files, processes, devices and errors, which every stage uses."""

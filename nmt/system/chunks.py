@@ -1,6 +1,7 @@
-"""Large files in chunks of lines: each is on disk, whole, once it is done, so that jobs can share them out and resume.
+"""Large files in chunks of lines: several jobs can share a file, and a stage that was stopped can resume.
 
-Chunks have a fixed number of lines, whoever makes them, so that the number of jobs changes no byte of the result.
+A chunk appears on disk only when it is complete. Its number of lines is fixed, so the number of jobs changes no byte of
+the result.
 """
 
 import re
@@ -20,7 +21,7 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True)
 class Shard:
-    """One of several jobs that share out the chunks: ``2/8`` is the second of eight."""
+    """One of several jobs that share the chunks of a file: ``2/8`` is the second of eight."""
 
     number: int  # from 1
     of: int
@@ -28,13 +29,13 @@ class Shard:
     @classmethod
     def parse(cls, text: str) -> Self:
         """Read ``2/8``; raises ConfigError."""
-        found = re.fullmatch(r"(\d+)/(\d+)", text)
-        if not found or not 1 <= int(found[1]) <= int(found[2]):
-            raise ConfigError(f"--shard: expected a number and how many there are, e.g. 2/8, got '{text}'")
-        return cls(int(found[1]), int(found[2]))
+        match = re.fullmatch(r"(\d+)/(\d+)", text)
+        if not match or not 1 <= int(match[1]) <= int(match[2]):
+            raise ConfigError(f"--shard: expected number/total, e.g. 2/8, got '{text}'")
+        return cls(int(match[1]), int(match[2]))
 
     def share(self, chunks: int) -> range:
-        """The numbers, from 0, of its chunks among so many; the shares are as even as they can be."""
+        """Return the numbers, from 0, of this job's chunks; the shares of all jobs differ by one chunk at most."""
         return range((self.number - 1) * chunks // self.of, self.number * chunks // self.of)
 
 
@@ -42,53 +43,59 @@ WHOLE = Shard(1, 1)
 
 
 class Chunks:
-    """What a stage has made of each chunk, in a folder beside its output until all of it is joined there.
+    """The finished chunks of a stage, in a folder beside its output until they are joined.
 
     Args:
         out: the stage's output; the folder is ``{out}.chunks``.
-        mark: what two attempts must share for one to go on from the other's chunks; those of others are deleted.
-        size: lines a chunk.
+        mark: identifies settings and input (see `mark`); chunks with another mark are deleted.
+        size: lines per chunk.
     """
 
     def __init__(self, out: Path, mark: str, size: int) -> None:
         self.folder, self.mark, self.size = out.with_name(f"{out.name}.chunks"), mark, size
         for stale in self.folder.glob("*"):
-            if mark not in stale.name:  # hidden ones with the mark are being written by other jobs
+            if mark not in stale.name:  # other jobs are writing the hidden files with this mark
                 shutil.rmtree(stale, ignore_errors=True) if stale.is_dir() else stale.unlink(missing_ok=True)
 
     def numbers(self, lines: int, shard: Shard = WHOLE) -> range:
-        """The numbers of a shard's chunks of so many lines."""
+        """Return the numbers of a shard's chunks, given the number of lines in the file."""
         return shard.share(-(-lines // self.size))
 
-    def place(self, number: int, what: str = "") -> Path:
-        """Where a chunk is."""
+    def path(self, number: int, what: str = "") -> Path:
+        """Return the path of a chunk."""
         return self.folder / f"{self.mark}-{what}{number:06}"
 
-    def places(self, lines: int, what: str = "") -> list[Path]:
-        """Where all chunks of so many lines are, in order."""
-        return [self.place(number, what) for number in self.numbers(lines)]
+    def paths(self, lines: int, what: str = "") -> list[Path]:
+        """Return the paths of all chunks in order, given the number of lines in the file."""
+        return [self.path(number, what) for number in self.numbers(lines)]
 
-    def undone(self, items: Iterator[Item], numbers: range, what: str = "") -> Iterator[tuple[Path, Iterator[Item]]]:
-        """The place and the items of each chunk that is not there yet; ``items`` begin with the first chunk's."""
+    def missing(self, items: Iterator[Item], numbers: range, what: str = "") -> Iterator[tuple[Path, Iterator[Item]]]:
+        """Yield path and items of each chunk that does not exist yet.
+
+        Args:
+            items: the items of all these chunks, from the first chunk on; skipped chunks are read too.
+            numbers: numbers of the chunks.
+            what: prefix of the file names, if several kinds of chunks share the folder.
+        """
         for number in numbers:
             block = islice(items, self.size)
-            if not self.place(number, what).exists():
-                yield self.place(number, what), block
+            if not self.path(number, what).exists():
+                yield self.path(number, what), block
             deque(block, maxlen=0)
 
-    def forget(self) -> None:
-        """Delete them."""
+    def delete(self) -> None:
+        """Delete the folder of chunks."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def mark(settings: Any, files: Iterable[Path]) -> str:
-    """The mark of chunks that are made by some settings (as JSON) of some files: other files of that name differ."""
+    """Return a mark that changes with the settings (as JSON) and with name, size or time of an input file."""
     states = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files if file.exists()]
     return digest([settings, states])
 
 
 def blocks(parts: Iterable[Path], size: int = 2**19) -> Iterator[bytes]:
-    """The bytes of files one after another, so many at a time."""
+    """Yield the bytes of files, one file after another, in blocks of at most ``size`` bytes."""
     for part in parts:
         with part.open("rb") as stream:
             while block := stream.read(size):

@@ -1,4 +1,4 @@
-"""Reading text strictly and writing files that are whole or absent."""
+"""Strict reading of text, and atomic writing: a file is complete or absent."""
 
 import errno
 import fcntl
@@ -17,28 +17,28 @@ from typing import Any, BinaryIO, TypeVar
 
 from nmt.system.errors import DataError
 
-Made = TypeVar("Made")
+Value = TypeVar("Value")
 Json = dict[str, Any]
 """A JSON object."""
 
-UMASK = os.umask(0o077)  # which can be read only by setting it
+UMASK = os.umask(0o077)  # the umask can be read only by setting it
 os.umask(UMASK)
-BYTE_ORDER_MARK = "\ufeff"  # with which some editors begin a file
+BYTE_ORDER_MARK = "\ufeff"  # some editors write it at the start of a file
 MARKS = ("corpus.json", "report.json", "subwords.json", "meta.json", "provenance.json")
-"""Files that folders of raw, cleaned and encoded text, of subwords, and of models have in them."""
+"""One file each that identifies a folder of raw text, cleaned text, subwords, encoded text, or a model."""
 DROPPED = "train.dropped.txt"
-"""Numbers of the raw training lines, from 1, that cleaning dropped; no such file: none."""
+"""Line numbers, from 1, of the raw training lines that cleaning dropped; without this file, none were."""
 
 
 def read_lines(path: Path, first: int = 0) -> Iterator[str]:
-    r"""Yield the lines of a UTF-8 file without their ends; only ``\n`` and ``\r\n`` end a line.
+    r"""Yield the lines of a UTF-8 file without their line ends; only ``\n`` and ``\r\n`` end a line.
 
     Args:
         path: the file.
-        first: of the lines to yield, from 0; those before are passed over unread.
+        first: number of the first line to yield, from 0; earlier lines are not decoded.
 
     Raises:
-        DataError: the file is missing, or a line is not UTF-8 (names file and line).
+        DataError: the file is missing, or a line is not UTF-8; the message names file and line.
     """
     with _opened(path) as stream:
         next(islice(stream, first, first), None)
@@ -46,7 +46,7 @@ def read_lines(path: Path, first: int = 0) -> Iterator[str]:
 
 
 def count_lines(path: Path) -> int:
-    """How many lines `read_lines` finds in a file, be they UTF-8 or not; raises DataError if it is missing."""
+    """Count the lines that `read_lines` yields, UTF-8 or not; raises DataError if the file is missing."""
     count, last = 0, b"\n"
     with _opened(path) as stream:
         while block := stream.read(2**20):
@@ -63,44 +63,62 @@ def _opened(path: Path) -> BinaryIO:
 
 
 def decode_lines(stream: BinaryIO, name: str, first: int = 1) -> Iterator[str]:
-    """Yield the lines of an open file as `read_lines` does; ``name``, and the first line's number, are for messages."""
+    """Yield the lines of an open file as `read_lines` does.
+
+    Args:
+        stream: the open file.
+        name: its name in messages.
+        first: number of its first line in messages.
+
+    Raises:
+        DataError: a line is not UTF-8.
+    """
     for number, raw in enumerate(stream, first):
         try:
             line = raw.decode("utf-8").removesuffix("\n").removesuffix("\r")
         except UnicodeDecodeError as error:
             raise DataError(
                 f"{name}, line {number}: expected UTF-8, got byte 0x{raw[error.start]:02x} at column "
-                f"{error.start + 1}; {_to_utf8(raw if number == 1 else b'')}"
+                f"{error.start + 1}; {_conversion_advice(raw if number == 1 else b'')}"
             ) from None
         yield line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line
 
 
-def _to_utf8(beginning: bytes) -> str:
-    """How to make UTF-8 of a file that begins so."""
+def _conversion_advice(beginning: bytes) -> str:
+    """Return how to convert a file with this beginning to UTF-8."""
     if beginning.startswith(b"\x1f\x8b"):
-        return "it is compressed: unpack it first, by gunzip, or end its name in .gz where those are read"
+        return "it is compressed: unpack it with gunzip, or end its name in .gz if this place accepts that"
     encoding = "utf-16" if beginning.startswith((b"\xff\xfe", b"\xfe\xff")) else "latin1"
     return f"convert the file first, e.g. iconv -f {encoding} -t utf-8"
 
 
-class _Described(dict[str, Any]):
-    """What a JSON file says; asked for a key that it lacks, it names the file."""
+class _JsonObject(dict[str, Any]):
+    """An object of a JSON file; a missing key raises DataError, which names the file."""
 
-    def __init__(self, path: Path, found: dict[str, Any]) -> None:
-        super().__init__(found)
+    def __init__(self, path: Path, values: dict[str, Any]) -> None:
+        super().__init__(values)
         self.path = path
 
     def __missing__(self, key: str) -> Any:
         raise DataError(f"{self.path}: expected the key {key}, got none; delete it and run its stage again")
 
 
-def build_stored(kind: Callable[..., Made], values: Mapping[str, Any], path: Path) -> Made:
-    """What a stage wrote into a file, as the type that it is of; raises DataError where it does not fit that."""
+def build_stored(kind: Callable[..., Value], values: Mapping[str, Any], path: Path) -> Value:
+    """Build an object from values that a stage wrote into a file.
+
+    Args:
+        kind: class of the object.
+        values: its arguments.
+        path: the file, for messages.
+
+    Raises:
+        DataError: the values do not fit the class, e.g. because another version wrote them.
+    """
     try:
         return kind(**values)
-    except (TypeError, ValueError) as error:  # pydantic's is one
-        told = " ".join(str(error).split())[:200]
-        raise DataError(f"{path}: does not fit this version of nmt ({told}); run its stage again") from None
+    except (TypeError, ValueError) as error:  # pydantic's ValidationError is a ValueError
+        reason = " ".join(str(error).split())[:200]
+        raise DataError(f"{path}: does not fit this version of nmt ({reason}); run its stage again") from None
 
 
 def read_json(path: Path, kind: type = dict) -> Any:
@@ -108,31 +126,31 @@ def read_json(path: Path, kind: type = dict) -> Any:
 
     Args:
         path: the file.
-        kind: what it holds, a dict or a list.
+        kind: expected type of its content, dict or list.
 
     Raises:
-        DataError: the file is missing, is not JSON, or holds something else; and later, where a dict is asked for a key
-            that it has not.
+        DataError: the file is missing, is not JSON, or has another type. A dict also raises it later, for a key that it
+            does not have.
     """
     try:
-        found = json.loads(path.read_text(encoding="utf-8"), object_hook=partial(_Described, path))
+        value = json.loads(path.read_text(encoding="utf-8"), object_hook=partial(_JsonObject, path))
     except (FileNotFoundError, NotADirectoryError):
         raise DataError(f"{path}: no such file; run the stage that writes it") from None
     except ValueError as error:
         raise DataError(f"{path}: expected JSON, got {error}; delete it and run its stage again") from None
-    if not isinstance(found, kind):
+    if not isinstance(value, kind):
         expected = "keys and their values" if kind is dict else f"a {kind.__name__}"
-        raise DataError(f"{path}: expected {expected}, got {str(found)[:100]}; delete it and run its stage again")
-    return found
+        raise DataError(f"{path}: expected {expected}, got {str(value)[:100]}; delete it and run its stage again")
+    return value
 
 
 def check_writable(path: Path) -> None:
-    """Say before hours of work that their result could not be written.
+    """Check that a file can be written here; call it before hours of work.
 
     Raises:
-        DataError: there is a folder of this name, a link, or a device or pipe.
+        DataError: the path is a folder, a link, a device or a pipe.
     """
-    if path.is_symlink():  # it would be replaced, and what it leads to stay as it is
+    if path.is_symlink():  # writing would replace the link, not the file that it points to
         raise DataError(f"{path}: expected a file to write, got a link to {path.readlink()}; name the file itself")
     if path.is_dir():
         raise DataError(f"{path}: expected a file to write, got a folder; name a file in it")
@@ -141,29 +159,30 @@ def check_writable(path: Path) -> None:
 
 
 def check_not_input(out: Path, sources: Iterable[Path]) -> None:
-    """Say before hours of work that their result would take the place of what it is made from; raises DataError."""
+    """Check that an output is not one of its own inputs; raises DataError. Call it before hours of work."""
     for source in sources:
         if out.exists() and source.exists() and out.samefile(source):
-            raise DataError(f"{out}: expected another file than is read, got {source} itself; name another")
+            raise DataError(f"{out}: expected an output file, got the input {source} itself; name another")
 
 
 def check_not_stage_output(folder: Path) -> None:
-    """Refuse to write files into a folder that another stage makes whole, and would replace with them.
+    """Check that a folder is not the output of another stage, which would later replace the files written here.
 
     Raises:
-        DataError: it is such a folder, or a file.
+        DataError: another stage wrote the folder, or the path is a file.
     """
     if folder.exists() and not folder.is_dir():
         raise DataError(f"{folder}: expected a folder to write, got a file; name another")
-    if found := [mark for mark in MARKS if (folder / mark).exists()]:
+    if marks := [mark for mark in MARKS if (folder / mark).exists()]:
         raise DataError(
-            f"{folder}: expected a folder of its own, got one that another stage made, with {found[0]}; name another"
+            f"{folder}: expected a folder for these files only, got the output of another stage, with {marks[0]}; "
+            "name another"
         )
 
 
 @contextmanager
 def atomic_path(path: Path) -> Iterator[Path]:
-    """Give a temporary path beside ``path``; it takes the final name, flushed to disk, only if the block succeeds.
+    """Provide a temporary path beside ``path``; if the block succeeds, flush the file and rename it to ``path``.
 
     Raises:
         DataError: see `check_writable`.
@@ -179,14 +198,14 @@ def atomic_path(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def atomic_directory(path: Path, mark: str | None = None) -> Iterator[Path]:
-    """Give a temporary directory beside ``path``; it takes the final name, whole, only if the block succeeds.
+    """Provide a temporary directory beside ``path``; if the block succeeds, flush it and rename it to ``path``.
 
     Args:
-        path: the final name. What is there is replaced.
-        mark: what every directory of this kind has in it; one that lacks it is not ours to replace, unless empty.
+        path: the final name. An old directory there is replaced.
+        mark: a file in every directory of this kind. A directory without it is not replaced, unless it is empty.
 
     Raises:
-        DataError: there is a file of this name, or a directory that is not ours to replace.
+        DataError: the path is a file, or a directory that must not be replaced.
     """
     if path.exists() and not path.is_dir():
         raise DataError(f"{path}: expected a folder to write, got a file; name another")
@@ -206,30 +225,30 @@ def atomic_directory(path: Path, mark: str | None = None) -> Iterator[Path]:
 
 @contextmanager
 def _part(path: Path, make: Callable[..., str]) -> Iterator[Path]:
-    """Give something new beside ``path``, and delete it if the block fails.
+    """Make a temporary file or directory beside ``path``, and delete it if the block fails.
 
-    It is locked while its process lives, and so one of a process that was killed is known, and deleted here.
+    It is locked while its process lives. An unlocked one was left by a killed process, and is deleted here.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     _tidy(path)
     part = Path(make(dir=path.parent, prefix=f".{path.name}.", suffix=".part"))
     with ExitStack() as stack:
-        with suppress(OSError):  # a file system without locks: what is left there, stays
+        with suppress(OSError):  # the file system may have no locks; then leftovers stay
             stack.enter_context(_locked(part))
         try:
             yield part
         except BaseException as error:
             _delete(part)
             if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-                error.filename = error.filename or str(path)  # what is written is not told by the system
+                error.filename = error.filename or str(path)  # the system does not name the file
             raise
 
 
 def _tidy(path: Path) -> None:
-    """Delete what processes that were killed have left beside a path, and put back what one was about to replace."""
-    for left in path.parent.glob(f".{glob.escape(path.name)}.*.part"):
-        with suppress(OSError), _locked(left):
-            _delete(left)
+    """Delete the temporary files of killed processes beside a path; restore an old version that lost its successor."""
+    for part in path.parent.glob(f".{glob.escape(path.name)}.*.part"):
+        with suppress(OSError), _locked(part):
+            _delete(part)
     for old in path.parent.glob(f".{glob.escape(path.name)}.*.old"):
         with suppress(OSError), _locked(old):
             _delete(old) if path.exists() else old.replace(path)
@@ -243,7 +262,7 @@ def _new_file(**place: Any) -> str:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Hold the lock of a file or directory; raises OSError where another process has it, or there are none."""
+    """Hold the lock of a file or directory; raises OSError if another process holds it or locks are not supported."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -260,13 +279,13 @@ def _delete(path: Path) -> None:
 
 
 def _swap_in(part: Path, path: Path) -> None:
-    """Rename ``part`` to ``path``; what stood there is moved away just before, and deleted after."""
+    """Rename ``part`` to ``path``; move an old version away just before, and delete it after."""
     if not path.exists():
         part.replace(path)
         return
     old = part.with_suffix(".old")
     with ExitStack() as stack:
-        with suppress(OSError):  # a file system without locks
+        with suppress(OSError):  # the file system may have no locks
             stack.enter_context(_locked(path))
         path.replace(old)
         part.replace(path)
@@ -274,7 +293,7 @@ def _swap_in(part: Path, path: Path) -> None:
 
 
 def _flush(path: Path) -> None:
-    """Force a file or directory entry to disk, so that a rename never precedes its content."""
+    """Force a file or directory to disk, so that the content is there before the new name."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -283,13 +302,13 @@ def _flush(path: Path) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a whole text file atomically."""
+    """Write a UTF-8 text file atomically."""
     with atomic_path(path) as part:
         part.write_text(text, encoding="utf-8")
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
-    """Write lines as they come, as a whole file."""
+    """Write lines to a UTF-8 file atomically, without holding them all in memory."""
     with atomic_path(path) as part, part.open("w", encoding="utf-8") as stream:
         stream.writelines(f"{line}\n" for line in lines)
 
@@ -300,12 +319,12 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def sha256(path: Path) -> str:
-    """SHA-256 of a file's bytes, hexadecimal."""
+    """Return the SHA-256 of a file's bytes, in hexadecimal."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def digest(value: Any) -> str:
-    """Eight hexadecimal digits that depend on every part of a JSON value."""
+    """Return eight hexadecimal digits that depend on every part of a JSON value."""
     text = json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:8]

@@ -1,4 +1,4 @@
-"""One process a GPU, or as many as ``NMT_PER_GPU`` says: each training or file to translate takes one."""
+"""GPUs for the processes of one machine: each process claims a GPU; ``NMT_PER_GPU`` allows several per GPU."""
 
 import fcntl
 import os
@@ -16,14 +16,14 @@ from nmt.system.errors import ConfigError
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 PER_GPU = "NMT_PER_GPU"
-"""Processes that share a GPU; 1 where it is not set. Small models leave most of a large GPU idle."""
-POLL = 1.0  # seconds between looks for a free GPU
+"""Environment variable: processes per GPU, 1 by default. Small models leave most of a large GPU idle."""
+POLL = 1.0  # seconds between two attempts to claim a GPU
 
 
 def available() -> dict[str, str]:
-    """The GPUs that this process may use: what ``CUDA_VISIBLE_DEVICES`` calls each, and its UUID where that is known.
+    """Return the GPUs that this process may use: name in ``CUDA_VISIBLE_DEVICES`` → UUID, or the name if unknown.
 
-    They are those that ``CUDA_VISIBLE_DEVICES`` lists, as SLURM or the user set it; where it is not set, all.
+    SLURM or the user may set ``CUDA_VISIBLE_DEVICES``; if it is not set, all GPUs are available.
     """
     uuids = _installed()
     if VISIBLE not in os.environ:
@@ -34,49 +34,51 @@ def available() -> dict[str, str]:
 
 
 def _installed() -> list[str]:
-    """UUIDs of the GPUs that the driver shows, by number; none without a driver."""
+    """Return the UUIDs of the driver's GPUs, in the order of their numbers; an empty list without a driver."""
     try:
-        listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=True).stdout
+        listing = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=True).stdout
     except (OSError, subprocess.CalledProcessError):
         return []
-    return re.findall(r"^GPU \d+: .*\(UUID: (GPU-[\w-]+)\)", listed, re.MULTILINE)
+    return re.findall(r"^GPU \d+: .*\(UUID: (GPU-[\w-]+)\)", listing, re.MULTILINE)
 
 
 @contextmanager
 def claim_gpu(device: str) -> Iterator[None]:
-    """Take a GPU for this process, waiting for one if need be, and show CUDA no other.
+    """Claim a GPU for this process, wait until one is free, and hide the others from CUDA.
 
-    The lock ends with the process, however it ends. Nothing is taken where there is no GPU or the CPU was asked for,
-    nor of several processes of one training: what started them has shared the GPUs out.
+    The lock ends with the process. No GPU is claimed if the machine has none, if the device is the CPU, or for one of
+    several processes of a training, because their launcher assigns the GPUs.
 
     Args:
         device: ``auto``, ``cpu`` or ``cuda``.
+
+    Raises:
+        ConfigError: ``NMT_PER_GPU`` is not a number from 1.
     """
-    found = {} if device == "cpu" or "LOCAL_RANK" in os.environ else available()
-    if not found:
+    gpus = {} if device == "cpu" or "LOCAL_RANK" in os.environ else available()
+    if not gpus:
         yield
         return
-    name, lock = _wait_for(found)
+    name, lock = _wait_for(gpus)
     with lock:
         os.environ[VISIBLE] = name
         yield
 
 
-def _wait_for(found: dict[str, str]) -> tuple[str, TextIO]:
-    told = False
+def _wait_for(gpus: dict[str, str]) -> tuple[str, TextIO]:
+    announced = False
     while True:
-        for place in range(_per_gpu()):  # every GPU's first place before any one's second
-            for name, uuid in found.items():
+        for place in range(_per_gpu()):  # the first place of every GPU comes before any second place
+            for name, uuid in gpus.items():
                 if lock := _lock(f"{uuid}-{place}" if place else uuid):
                     return name, lock
-        if not told:
-            print(f"nmt: {len(found)} GPU(s), all in use by other nmt processes; waiting for one", file=sys.stderr)
-            told = True
+        if not announced:
+            print(f"nmt: {len(gpus)} GPU(s), all in use by other nmt processes; waiting for one", file=sys.stderr)
+            announced = True
         time.sleep(POLL)
 
 
 def _per_gpu() -> int:
-    """Raises ConfigError."""
     text = os.environ.get(PER_GPU, "1")
     if not re.fullmatch(r"[1-9]\d*", text):
         raise ConfigError(f"{PER_GPU}: expected a number of processes from 1, got '{text}'")
@@ -84,7 +86,7 @@ def _per_gpu() -> int:
 
 
 def _lock(place: str) -> TextIO | None:
-    """The open lock of a place on a GPU, or None if another process of this user holds it."""
+    """Lock a place on a GPU; return the open lock file, or None if another process of this user holds the lock."""
     folder = Path(tempfile.gettempdir(), f"nmt-gpus-{os.getuid()}")
     folder.mkdir(mode=0o700, exist_ok=True)
     lock = (folder / re.sub(r"\W", "_", place)).open("a")

@@ -1,4 +1,4 @@
-"""Arrays of indices, as sentences, lines and pictures are numbered by."""
+"""Arrays of indices, e.g. of sentences, lines and pictures."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -7,5 +7,5 @@ Indices = NDArray[np.int64]
 
 
 def evenly(total: int, count: int) -> Indices:
-    """Choose ``count`` of the numbers from 0 to ``total - 1``, spread evenly; all of them if there are fewer."""
+    """Return ``count`` evenly spaced numbers from 0 to ``total - 1``; all of them if ``total`` is smaller."""
     return np.linspace(0, total - 1, min(count, total), dtype=np.int64)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 
-#: Ctrl-C, the end of a job or machine, and what SLURM is asked to send some time before a job's limit.
+#: SIGINT: Ctrl-C; SIGTERM: the end of a job or machine; SIGUSR1: SLURM sends it some time before a job's limit.
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 
 
@@ -14,7 +14,7 @@ class Interrupted(Exception):
 
     def __init__(self, number: int, where: str) -> None:
         super().__init__(f"stopped by {signal.Signals(number).name} {where}")
-        self.exit_code = 128 + number  # as shells report it
+        self.exit_code = 128 + number  # the convention of shells
 
 
 @contextmanager

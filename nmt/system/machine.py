@@ -1,4 +1,4 @@
-"""The machine a process runs on: device, threads, memory allocator, matrix kernels, and a description of it all."""
+"""The machine of a process: device, threads, memory allocator, matrix kernels, and a description for the log."""
 
 import ctypes
 import gc
@@ -24,7 +24,7 @@ def prepare(device: str, threads: int | None = None) -> torch.device:
     """Choose the device and set this process up for it; call once, before any large tensor exists.
 
     Raises:
-        ConfigError: a GPU was asked for and there is none.
+        ConfigError: ``device`` is cuda, but PyTorch can use no GPU.
     """
     if device == "cuda" and not torch.cuda.is_available():
         raise ConfigError("device: expected a GPU, got none that PyTorch can use; set device: cpu (or auto)")
@@ -35,21 +35,21 @@ def prepare(device: str, threads: int | None = None) -> torch.device:
         torch.backends.cuda.enable_cudnn_sdp(False)  # slower for most shapes: benchmarks/RESULTS.md
     else:
         _keep_freed_memory()
-        _keep_few_kernels()
+        _limit_kernel_cache()
         if "AMD" in _processor():
-            # Selects oneDNN's AVX-512 fp32 kernels: the default, MKL, runs AVX2 there. On Intel's processors MKL is the
-            # faster, 1.1 to 1.2 times in training and in beam search, and with AMX this would compute in bf16.
+            # This selects oneDNN's AVX-512 fp32 kernels. On AMD, MKL, the default, uses only AVX2. On Intel, MKL is 1.1
+            # to 1.2 times faster in training and beam search, and with AMX this setting would compute in bf16.
             torch.set_float32_matmul_precision("medium")
     return chosen
 
 
-def _glibc() -> bool:
+def _has_glibc() -> bool:
     return platform.libc_ver()[0] == "glibc"
 
 
 def _keep_freed_memory() -> None:
-    """Stop malloc from giving large buffers back to the kernel, which costs page faults at every update."""
-    if _glibc():
+    """Stop malloc from returning large buffers to the kernel, which costs page faults at every update."""
+    if _has_glibc():
         libc = ctypes.CDLL(None)
         libc.mallopt(M_MMAP_MAX, 0)
         libc.mallopt(M_TRIM_THRESHOLD, 2**31 - 1)
@@ -58,37 +58,37 @@ def _keep_freed_memory() -> None:
 
 @contextmanager
 def returning_memory() -> Iterator[None]:
-    """Return freed memory to the operating system when this ends; `prepare` made malloc keep it.
+    """Return freed memory to the operating system at the end of the block; `prepare` made malloc keep it.
 
-    As a decorator it also frees what the function's local variables held. A process that goes on, such as a notebook,
-    then holds no more than it uses.
+    As a decorator it also frees the memory of the function's local variables. A process that goes on, such as a
+    notebook, then holds no more than it uses.
     """
     try:
         yield
     finally:
         gc.collect()  # models and optimisers may be in reference cycles
-        if _glibc():
+        if _has_glibc():
             ctypes.CDLL(None).malloc_trim(0)
 
 
-def _keep_few_kernels() -> None:
-    """Keep oneDNN from remembering a kernel for each of a thousand shapes: between them, memory falls to pieces.
+def _limit_kernel_cache() -> None:
+    """Limit oneDNN's cache of kernels, one per shape, which fragments the memory.
 
-    Batches come in some hundred shapes. Of the small recipe in benchmarks/ the memory after 180 updates is 663 MiB
-    instead of 2,350, at the same speed.
+    Batches have several hundred shapes. With the small recipe in benchmarks/, memory after 180 updates falls from 2,350
+    to 663 MiB, at the same speed.
     """
-    for name in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):  # oneDNN's own, and PyTorch's above it
+    for name in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):  # oneDNN's cache, and PyTorch's above it
         os.environ.setdefault(name, "16")
 
 
 def pytorch_kernels(wanted: bool = True) -> AbstractContextManager[None]:
-    """While this lasts, PyTorch's default matrix kernels on the CPU, if wanted.
+    """Use PyTorch's default matrix kernels on the CPU inside the block, if wanted.
 
-    Where `prepare` chose oneDNN's, those are made for each new shape, of which a search has some at every step, and
-    fused attention one for each sentence: of few rows that takes longer than to multiply (benchmarks/RESULTS.md).
+    `prepare` may have chosen oneDNN, which compiles a kernel for each new shape. Search has new shapes at every step,
+    fused attention for every sentence. With few rows, compiling takes longer than multiplying (benchmarks/RESULTS.md).
     """
-    chosen = torch.get_float32_matmul_precision()
-    return _matmul_precision("highest", chosen) if wanted and chosen != "highest" else nullcontext()
+    current = torch.get_float32_matmul_precision()
+    return _matmul_precision("highest", current) if wanted and current != "highest" else nullcontext()
 
 
 @contextmanager
@@ -101,9 +101,16 @@ def _matmul_precision(meanwhile: str, after: str) -> Iterator[None]:
 
 
 def matrix_speed(kind: torch.dtype, seconds: float = 0.5, size: int = 2048, device: str = "cpu") -> float:
-    """GFLOP/s of square matrix products, on the CPU with the threads and kernels that this process is set to."""
+    """Measure square matrix products in GFLOP/s; on the CPU with the current threads and kernels of this process.
+
+    Args:
+        kind: number format of the matrices.
+        seconds: duration of the measurement.
+        size: rows and columns.
+        device: ``cpu`` or ``cuda``.
+    """
     a, b = (torch.randn(size, size).to(device, kind) for _ in range(2))
-    (a @ b).sum().item()  # kernels are made for new shapes
+    (a @ b).sum().item()  # warm up: a kernel is compiled for a new shape
     count, started = 0, time.perf_counter()
     while time.perf_counter() - started < seconds:
         a @ b
@@ -114,13 +121,13 @@ def matrix_speed(kind: torch.dtype, seconds: float = 0.5, size: int = 2048, devi
 
 
 def hardware(device: torch.device) -> dict[str, Any]:
-    """What ran: processor, cores, memory in GiB, GPU."""
-    found: dict[str, Any] = {"device": device.type, "processor": _processor(), "cores": os.cpu_count()}
-    found["threads"] = torch.get_num_threads()
-    found["memory_gib"] = round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
+    """Describe the hardware: device, processor, cores, threads, memory in GiB, and the GPU's name if it is used."""
+    description: dict[str, Any] = {"device": device.type, "processor": _processor(), "cores": os.cpu_count()}
+    description["threads"] = torch.get_num_threads()
+    description["memory_gib"] = round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
     if device.type == "cuda":
-        found["gpu"] = torch.cuda.get_device_name(device)
-    return found
+        description["gpu"] = torch.cuda.get_device_name(device)
+    return description
 
 
 def _processor() -> str:
@@ -130,20 +137,20 @@ def _processor() -> str:
 
 
 def versions() -> dict[str, str]:
-    """Versions of what decides the result."""
+    """Return the versions of Python and of the packages that affect results."""
     names = ["torch", "numpy", "sentencepiece"]
     return {"python": platform.python_version()} | {name: metadata.version(name) for name in names}
 
 
 @cache
 def code_version() -> str:
-    """Commit of the checkout this code runs from, ``+changes`` if it was edited since, else the package's version."""
+    """Return the commit of this checkout, with ``+changes`` if it was edited; without git, the package's version."""
     root = Path(__file__).parent.parent.parent
     try:
-        described = subprocess.run(
+        description = subprocess.run(
             ["git", "-C", str(root), "describe", "--always", "--abbrev=12", "--dirty=+changes", "--exclude=*"],
             capture_output=True, text=True, check=True,
         )  # fmt: skip
-        return described.stdout.strip()
+        return description.stdout.strip()
     except (OSError, subprocess.CalledProcessError):
         return metadata.version("nmt")

@@ -1,4 +1,4 @@
-"""Parallel work: forked copies of this process, which need not load what it holds, and a thread that prefetches."""
+"""Parallel work: forked copies of this process, which share its loaded models, and a thread that prefetches."""
 
 import ctypes
 import signal
@@ -17,14 +17,14 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _work: Callable[[Any], Any] | None = None
-"""The function that the copies call. They inherit it: models are too large to send, and closures cannot be sent."""
+"""The function that the copies call. They inherit it, because models are too large to send and closures cannot be."""
 
 
 class _Copy(ForkProcess):
-    """A copy of this process, with its signal handlers: if they only note SIGTERM, the pool would wait for ever."""
+    """A forked copy of this process. It inherits signal handlers that only record SIGTERM, so it must be killed."""
 
     def terminate(self) -> None:
-        """Kill the process, whatever it is doing."""
+        """Kill the process; with SIGTERM the pool could wait for ever."""
         self.kill()
 
 
@@ -33,7 +33,7 @@ class _Copies(ForkContext):
 
 
 def processes_for(device: str, threads: int | None = None) -> int:
-    """Return how many processes can replace so many threads: one on a GPU or where there is no fork."""
+    """Return how many processes can replace ``threads``: one on a GPU or without fork; None: PyTorch's threads."""
     on_gpu = device != "cpu" and torch.cuda.is_available()
     return 1 if on_gpu or sys.platform != "linux" else threads or torch.get_num_threads()
 
@@ -43,15 +43,16 @@ def parallel_map(
 ) -> Generator[Result, None, None]:
     """Map a function over items like `map`, in forked copies of this process.
 
-    This process must not have computed with several threads before: its copies would wait for threads that they lack.
+    This process must not have computed with several threads before, because a fork does not copy threads and would
+    wait for them.
 
     Args:
         work: the function; its result is sent back and should be small.
-        items: results come in their order.
+        items: the arguments; results come in their order.
         processes: the number of copies; with one, this process does the work itself.
 
     Raises:
-        DataError: a copy was killed, most likely because memory was short.
+        DataError: a copy was killed, most likely because the memory was full.
     """
     global _work
     if processes < 2 or len(items) < 2:
@@ -64,8 +65,8 @@ def parallel_map(
             yield from pool.map(_do, items)
     except BrokenProcessPool:
         raise DataError(
-            f"expected {processes} processes to translate, one was killed, most likely for want of memory; give fewer "
-            "--threads"
+            f"expected {processes} processes to translate, one was killed, most likely because the memory was full; "
+            "give fewer --threads"
         ) from None
     finally:
         _work = None
@@ -83,7 +84,7 @@ def _do(item: Any) -> Any:
 
 
 def prefetch(items: Iterator[Item]) -> Generator[Item, None, None]:
-    """Yield the same items, none of them None; a thread makes the next item while one is in use."""
+    """Yield the same items, none of which may be None; a thread makes the next item while one is in use."""
     with ThreadPoolExecutor(1) as thread:
         upcoming = thread.submit(next, items, None)
         while (item := upcoming.result()) is not None:

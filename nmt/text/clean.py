@@ -168,9 +168,9 @@ def clean(raw: Path, out: Path, recipe: Cleaning, languages: str, jobs: int = 1,
         try:
             _clean_and_join(chunks, texts, out, recipe, settings, run)
         except DataError:
-            chunks.forget()  # the data is faulty, so they are useless
+            chunks.delete()  # the data is faulty, so they are useless
             raise
-    chunks.forget()
+    chunks.delete()
 
 
 def _clean_and_join(
@@ -205,10 +205,10 @@ def _clean_chunks(
     pairs = zip(*(read_lines(file, numbers.start * CHUNK) for file in files), strict=True)
     languages = [file.suffix.removeprefix(".") for file in files]
     work = partial(_clean_batch, [Cleaner(recipe, language) for language in languages], split == "train")
-    for place, block in chunks.undone(pairs, numbers, f"{split}-"):
+    for place, block in chunks.missing(pairs, numbers, f"{split}-"):
         with atomic_directory(place) as part:
             _write_chunk(part, run(work, _batches(block)))
-    return chunks.places(lines, f"{split}-")
+    return chunks.paths(lines, f"{split}-")
 
 
 def _write_chunk(folder: Path, batches: Iterable[Cleaned]) -> None:

@@ -96,7 +96,7 @@ def decode_file(
     hardware = machine.hardware(translator.device) | {"workers": translator.workers}
     provenance |= {"seconds": round(seconds, 3), "hardware": hardware, "hypotheses_sha256": sha256(out)}
     write_json(out.with_name("decoding.json"), provenance)
-    chunks.forget()
+    chunks.delete()
 
 
 def _provenance(model: Path, source: Path, decoding: Decoding, sentences: int, images: Path | None) -> dict[str, Any]:
@@ -158,7 +158,7 @@ class Translations:
         size = self.chunks.size
         lines = read_lines(self.source, self.numbers.start * size)
         for number in self.numbers:
-            yield number * size, self.chunks.place(number).with_suffix(".json"), list(islice(lines, size))
+            yield number * size, self.chunks.path(number).with_suffix(".json"), list(islice(lines, size))
 
     def _translate(self, first: int, file: Path, lines: list[str], progress: Callable[[int], Any]) -> float:
         if file.is_file():

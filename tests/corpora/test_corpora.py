@@ -539,7 +539,7 @@ def test_test_sets_alone_are_no_training_text() -> None:
 def test_declarations_that_cannot_be_resolved(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"corpora\.yaml's ab.*'c'"):
         joined(tmp_path, JOINED, tests=["c"])
-    with pytest.raises(ConfigError, match="two of its test sets have one name"):
+    with pytest.raises(ConfigError, match="two test sets have the same name"):
         joined(tmp_path, JOINED | {"b.news": JOINED["a.news"]})
 
 

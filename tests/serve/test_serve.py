@@ -29,8 +29,8 @@ from starlette.types import Message
 from nmt.cli.main import main
 from nmt.config.decoding import Decoding
 from nmt.serve.app import build
-from nmt.serve.limits import BODY, PIECES, TEXT, WORDS, Limits, Line, Rate, Refused
-from nmt.serve.models import Served, load
+from nmt.serve.limits import BODY, PIECES, TEXT, WORDS, Limits, Queue, Rate, Refused
+from nmt.serve.models import ServedModel, load
 from nmt.serve.server import bind, server
 from nmt.system.files import read_json, write_json
 from nmt.training.average import average
@@ -69,12 +69,12 @@ def folders(copy_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> dict
 
 
 @pytest.fixture(scope="module")
-def models(folders: dict[str, Path]) -> list[Served]:
+def models(folders: dict[str, Path]) -> list[ServedModel]:
     return load(list(folders.values()), "cpu", 1)
 
 
 @contextmanager
-def live(models: list[Served], limits: Limits = FAST) -> Iterator[int]:
+def live(models: list[ServedModel], limits: Limits = FAST) -> Iterator[int]:
     """A server in a thread of its own; gives its port."""
     with bind("127.0.0.1", 0) as listener:
         listener.listen()
@@ -90,7 +90,7 @@ def live(models: list[Served], limits: Limits = FAST) -> Iterator[int]:
 
 
 @pytest.fixture(scope="module")
-def port(models: list[Served]) -> Iterator[int]:
+def port(models: list[ServedModel]) -> Iterator[int]:
     with live(models) as port:
         yield port
 
@@ -305,7 +305,7 @@ def test_ten_megabytes_are_refused_unread(port: int, length: bytes, status: byte
     assert_up(port)
 
 
-def test_no_byte_of_a_long_body_is_asked_for(models: list[Served]) -> None:
+def test_no_byte_of_a_long_body_is_asked_for(models: list[ServedModel]) -> None:
     messages: list[Message] = []
 
     async def receive() -> Message:
@@ -330,7 +330,7 @@ def test_a_body_just_within_the_limit_is_read(port: int) -> None:
     assert call(port, "/api/translate", body + b" ")[0] == 413
 
 
-def test_a_body_that_does_not_come_is_given_up(models: list[Served]) -> None:
+def test_a_body_that_does_not_come_is_given_up(models: list[ServedModel]) -> None:
     with live(models, Limits(rate=1e6, upload=0.2)) as port:
         started = time.monotonic()
         answer, _ = exchange(port, HEAD + b"Content-Length: 100\r\n\r\n", b'{"model"')
@@ -363,10 +363,10 @@ def test_the_page_allows_no_stranger_in(port: int) -> None:
     assert not re.findall(r"https?://|innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|style=", code)
 
 
-# Rate, line and errors
+# Rate, queue and errors
 
 
-def test_a_client_that_asks_too_often_is_told_when_to_come_back(models: list[Served]) -> None:
+def test_a_client_that_asks_too_often_is_told_when_to_come_back(models: list[ServedModel]) -> None:
     with live(models, Limits(rate=2, burst=1)) as port:
         found = [ask(port, "w1") for _ in range(8)]
         refused = [(headers, answer) for status, headers, answer in found if status == 429]
@@ -398,10 +398,10 @@ def test_rate_counts_each_client_and_forgives_with_time() -> None:
     assert admitted("a", 20) == 6
 
 
-class Slow(Served):
+class Slow(ServedModel):
     """A model that waits until it is told to answer."""
 
-    def __init__(self, served: Served) -> None:
+    def __init__(self, served: ServedModel) -> None:
         self.__dict__.update(served.__dict__)
         self.go, self.started = threading.Event(), [0]
 
@@ -411,7 +411,7 @@ class Slow(Served):
         return super().translate(text, nbest)
 
 
-def test_a_full_line_and_a_long_wait_get_503_and_other_models_go_on(models: list[Served]) -> None:
+def test_a_full_line_and_a_long_wait_get_503_and_other_models_go_on(models: list[ServedModel]) -> None:
     slow = Slow(models[0])
     with (
         live([slow, *models[1:]], Limits(rate=1e6, waiting=2, patience=0.5)) as port,
@@ -424,14 +424,14 @@ def test_a_full_line_and_a_long_wait_get_503_and_other_models_go_on(models: list
         found = [other.result() for other in others]
         assert [status for status, _, _ in found] == [503] * 4
         assert all(headers["retry-after"] == "1" for _, headers, _ in found)
-        assert sorted(answer["got"] for _, _, answer in found) == ["2 in line", "2 in line", "no turn", "no turn"]
+        assert sorted(answer["got"] for _, _, answer in found) == ["2 waiting", "2 waiting", "no turn", "no turn"]
         assert ask(port, "w1", model="copy/lstm, seed 1, last")[0] == 200
         slow.go.set()
         assert first.result()[2]["translations"][0]["text"] == "w1 w2" and slow.started == [1]
         assert_up(port)
 
 
-def test_a_request_whose_client_has_gone_is_never_computed(models: list[Served]) -> None:
+def test_a_request_whose_client_has_gone_is_never_computed(models: list[ServedModel]) -> None:
     slow = Slow(models[0])
     with live([slow], Limits(rate=1e6)) as port, ThreadPoolExecutor(1) as clients:
         first = clients.submit(ask, port, "w1")
@@ -450,13 +450,13 @@ def test_a_request_whose_client_has_gone_is_never_computed(models: list[Served])
 
 def test_a_turn_lasts_until_its_thread_is_done() -> None:
     async def run() -> list[str]:
-        line, seen, go = Line(Limits()), [], threading.Event()
-        first = asyncio.create_task(line.run(lambda: (go.wait(5), seen.append("first"))))
+        queue, seen, go = Queue(Limits()), [], threading.Event()
+        first = asyncio.create_task(queue.run(lambda: (go.wait(5), seen.append("first"))))
         await asyncio.sleep(0.05)
         first.cancel()
-        second = asyncio.create_task(line.run(lambda: seen.append("second")))
+        second = asyncio.create_task(queue.run(lambda: seen.append("second")))
         await asyncio.sleep(0.05)
-        assert line.free.locked() and not seen
+        assert queue.free.locked() and not seen
         go.set()
         await second
         return seen
@@ -465,16 +465,16 @@ def test_a_turn_lasts_until_its_thread_is_done() -> None:
 
 
 def test_an_error_in_one_request_touches_no_other_and_quotes_no_text(
-    models: list[Served], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    models: list[ServedModel], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = Served.translate
+    whole = ServedModel.translate
 
-    def broken(self: Served, text: str, nbest: int) -> bytes:
+    def broken(self: ServedModel, text: str, nbest: int) -> bytes:
         if "w9" in text:
             raise RuntimeError(f"secret {text}")
         return whole(self, text, nbest)
 
-    monkeypatch.setattr(Served, "translate", broken)
+    monkeypatch.setattr(ServedModel, "translate", broken)
     with live(models) as port, ThreadPoolExecutor(4) as clients, caplog.at_level(logging.DEBUG):
         found = list(clients.map(lambda text: ask(port, text), ["w1", "w9 w9", "w2 w3", "w9", "w4"]))
     assert [status for status, _, _ in found] == [200, 500, 200, 500, 200]
@@ -483,7 +483,7 @@ def test_an_error_in_one_request_touches_no_other_and_quotes_no_text(
     assert "secret" not in caplog.text and "w9" not in caplog.text
 
 
-def test_eight_clients_at_once_each_get_their_own_answer(port: int, models: list[Served]) -> None:
+def test_eight_clients_at_once_each_get_their_own_answer(port: int, models: list[ServedModel]) -> None:
     lines = copy_lines(160, 11)
     expected = [json.loads(models[0].translate(line, 5)) for line in lines]
     with ThreadPoolExecutor(8) as clients:
@@ -536,7 +536,7 @@ def test_a_port_in_use_is_said_before_any_model_is_loaded(tmp_path: Path) -> Non
     with bind("127.0.0.1", 0) as taken:
         taken.listen()
         port = taken.getsockname()[1]
-        assert f"--port {port}: the port is in use; end the program that has it" in fails(tmp_path, "--port", port)
+        assert f"--port {port}: the port is in use; end the program that uses it" in fails(tmp_path, "--port", port)
 
 
 def test_an_address_that_is_not_ours(tmp_path: Path) -> None:
@@ -685,7 +685,7 @@ def test_typing_shows_translation_scores_and_attention(page: "Page", port: int) 
         assert shades(page, ".looked .cell") == pytest.approx(mean.sqrt().tolist(), abs=0.01)
         heads = torch.tensor(shades(page, ".strip .cell")).view(5, -1)  # the mean, then each head
         torch.testing.assert_close(heads[1:], weights[:, place].sqrt(), rtol=0, atol=0.01)
-        assert words(page, ".summary")[0].startswith(f"“{line.split()[place]}” looked most at ")
+        assert words(page, ".summary")[0].startswith(f"Highest attention from “{line.split()[place]}”: ")
 
 
 @browsing
@@ -728,7 +728,7 @@ def test_the_page_is_used_by_keyboard_alone(page: "Page") -> None:
     press("ArrowRight")
     press("ArrowRight")
     assert page.evaluate("document.activeElement.textContent") == "w3"
-    assert words(page, ".summary")[0].startswith("“w3” looked most at")
+    assert words(page, ".summary")[0].startswith("Highest attention from “w3”: ")
     assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
     press("End")
     assert page.evaluate("document.activeElement.textContent") == "</s>"
@@ -759,7 +759,7 @@ def test_a_phone_needs_no_sideways_scrolling(browser: "Browser", port: int, sche
         page.fill("#text", "w5 w6")
         reads(page, ".translation", "w5 w6")
         page.locator(".words button").nth(1).tap()
-        assert words(page, ".summary")[0].startswith("“w6” looked most at")
+        assert words(page, ".summary")[0].startswith("Highest attention from “w6”: ")
         page.check("#compare")
         page.locator(".panel").nth(1).locator(".look").wait_for()
         assert page.evaluate("document.documentElement.scrollWidth") == 360
@@ -823,7 +823,7 @@ def test_two_models_are_compared_side_by_side(page: "Page", port: int) -> None:
 
 
 @browsing
-def test_data_is_shown_as_text_never_as_markup(browser: "Browser", models: list[Served]) -> None:
+def test_data_is_shown_as_text_never_as_markup(browser: "Browser", models: list[ServedModel]) -> None:
     evil = Slow(models[0])
     evil.name = EVIL
     evil.go.set()
@@ -833,11 +833,11 @@ def test_data_is_shown_as_text_never_as_markup(browser: "Browser", models: list[
         assert words(page, ".model option")[0] == EVIL
         page.fill("#text", EVIL)
         reads(page, ".panel .message", f"Markup in the text: expected plain text, without tags, got {EVIL}.")
-        assert page.locator("img").count() == 0 and page.title() == "nmt: translate and look inside"
+        assert page.locator("img").count() == 0 and page.title() == "nmt: translations and attention"
 
 
 @browsing
-def test_stale_answers_are_dropped(browser: "Browser", models: list[Served]) -> None:
+def test_stale_answers_are_dropped(browser: "Browser", models: list[ServedModel]) -> None:
     slow = Slow(models[0])
     with live([slow]) as port, opened(browser, port) as page:
         page.fill("#text", "w1 w1 w1")
@@ -855,7 +855,7 @@ def test_stale_answers_are_dropped(browser: "Browser", models: list[Served]) -> 
 
 
 @browsing
-def test_a_busy_server_is_asked_again_and_a_dead_one_is_named(browser: "Browser", models: list[Served]) -> None:
+def test_a_busy_server_is_asked_again_and_a_dead_one_is_named(browser: "Browser", models: list[ServedModel]) -> None:
     with live(models[:1], Limits(rate=1, burst=0.5)) as port, opened(browser, port) as page:
         page.fill("#text", "w1 w2")
         page.get_by_text("Too many requests").wait_for()

@@ -28,7 +28,7 @@ def files(folder: Path) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("text", ["0/8", "9/8", "1", "a/b", "1/0"])
 def test_a_shard_is_one_of_some(text: str) -> None:
-    with pytest.raises(ConfigError, match=f"--shard: expected a number and how many there are, e.g. 2/8, got '{text}'"):
+    with pytest.raises(ConfigError, match=f"--shard: expected number/total, e.g. 2/8, got '{text}'"):
         Shard.parse(text)
 
 

@@ -69,11 +69,11 @@ def test_what_is_not_ours_to_replace_stays(tmp_path: Path) -> None:
         check_not_stage_output(text)
     check_not_stage_output(folder)
     check_not_stage_output(tmp_path / "new")
-    with pytest.raises(DataError, match=r"thesis\.txt: expected another file than is read, got .*link itself"):
+    with pytest.raises(DataError, match=r"thesis\.txt: expected an output file, got the input .*link itself"):
         check_not_input(text, [pipe, link])
     assert text.read_text() == "mine" and pipe.is_fifo() and link.is_symlink()
     (folder / "meta.json").write_text("{}")
-    with pytest.raises(DataError, match=r"mine: expected a folder of its own, got one .* with meta\.json"):
+    with pytest.raises(DataError, match=r"mine: expected a folder for these files only, got .* with meta\.json"):
         check_not_stage_output(folder)
     with atomic_directory(folder, "meta.json") as part:
         (part / "meta.json").write_text("new")
@@ -104,7 +104,7 @@ def test_a_mark_of_byte_order_is_no_text(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "remedy"),
     [
-        (gzip.compress(b"one\n", mtime=0), "it is compressed: unpack it first"),
+        (gzip.compress(b"one\n", mtime=0), "it is compressed: unpack it with gunzip"),
         ("one\n".encode("utf-16"), "iconv -f utf-16 -t utf-8"),
         ("caf\xe9\n".encode("latin1"), "iconv -f latin1 -t utf-8"),
     ],

@@ -1,7 +1,7 @@
-"""The built-in corpus: scenes that a grammar makes up, their English, German and French sentences and pictures.
+"""The built-in corpus: scenes from a random grammar, with English, German and French sentences and a picture.
 
-It needs no download, and it is synthetic: scores on it say that the pipeline works, not how well a model translates.
-Some English words have two senses that only the picture tells apart.
+It needs no download. It is synthetic: its scores show that the pipeline works, not how well a model translates. Some
+English words have two senses, and only the picture shows which one is meant.
 """
 
 from nmt.corpora.scenes.corpus import ambiguous_words, scenes, sentence, splits, write_corpus, write_pictures

@@ -1,4 +1,4 @@
-"""The corpus of scenes: its splits, disjoint in every language, and its files."""
+"""The corpus of scenes: its splits, which are disjoint in every language, and its files."""
 
 import random
 from collections.abc import Callable, Iterator
@@ -13,10 +13,10 @@ from nmt.corpora.scenes.scene import Scene
 from nmt.system.files import atomic_directory, write_text
 
 SEED = 1
-"""The corpus's seed: it is one corpus, the same everywhere."""
+"""The seed is fixed, so the corpus is the same everywhere."""
 
 SIZES = {"test_ambiguous": 500, "test": 500, "valid": 500, "train": 10_000}
-"""Sentence pairs a split, in the order in which they are drawn: the training text gives way to the others."""
+"""Sentence pairs per split, in the order of drawing; training comes last and avoids the sentences of the others."""
 
 _CLAUSES: dict[str, Callable[[Scene], str]] = {
     "en": english.clause,
@@ -31,99 +31,102 @@ _FORMS: dict[str, Callable[[Scene], str]] = {
 
 
 def sentence(scene: Scene, language: str) -> str:
-    """What the scene shows, as a caption in ``en``, ``de`` or ``fr``."""
+    """Return a caption of the scene in ``en``, ``de`` or ``fr``."""
     clause = _CLAUSES[language](scene)
     return f"{clause[0].upper()}{clause[1:]}."
 
 
 def scenes(seed: int, count: int) -> Iterator[Scene]:
-    """Yield ``count`` scenes; the same ones for the same seed, whatever the machine or the process."""
+    """Yield ``count`` scenes; a seed gives the same scenes on every machine."""
     return islice(_endless(seed), count)
 
 
 @cache
 def splits() -> dict[str, tuple[Scene, ...]]:
-    """The scenes of each split: no sentence, in any language, is in two of them, nor twice in one.
+    """Return the scenes of each split; no sentence occurs twice, in any language.
 
-    ``train`` and ``valid`` have ambiguous words as they come, ``test`` has none. In ``test_ambiguous`` each English
-    sentence comes twice in a row, once in each sense: who does not look at the picture gets half of them right.
+    ``test`` has no ambiguous words, ``train`` and ``valid`` have some. In ``test_ambiguous`` each English sentence
+    occurs twice in a row, once per sense: without the picture, a model can translate only half of them correctly.
     """
-    taken: set[str] = set()
-    stream = (scene for scene in _endless(SEED) if _claim(scene, taken))
-    found: dict[str, tuple[Scene, ...]] = {}
+    used: set[str] = set()
+    stream = (scene for scene in _endless(SEED) if _claim(scene, used))
+    drawn: dict[str, tuple[Scene, ...]] = {}
     for split, size in SIZES.items():
         if split == "test_ambiguous":
-            found[split] = tuple(islice(_with_twins(stream, taken), size))
+            drawn[split] = tuple(islice(_with_twins(stream, used), size))
         else:
             fitting = (scene for scene in stream if split != "test" or scene.ambiguous is None)
-            found[split] = tuple(islice(fitting, size))
-    return {split: found[split] for split in ("train", "valid", "test", "test_ambiguous")}
+            drawn[split] = tuple(islice(fitting, size))
+    return {split: drawn[split] for split in ("train", "valid", "test", "test_ambiguous")}
 
 
 def write_corpus(folder: Path, languages: str, limit: int | None = None) -> None:
     """Write ``{split}.{language}`` for each split and language.
 
-    Where English is the source of a pair, also ``test_ambiguous.words.tsv``: for each line of that test set the
-    ambiguous English word, its translation in the reference, and its translation in the wrong sense.
+    If English is the source of a pair, also write ``test_ambiguous.words.tsv``. For each line of that test set it has
+    the ambiguous English word, its translation in the reference, and its translation in the wrong sense.
 
     Args:
-        folder: where to write; made if it is not there.
-        languages: source and target, e.g. ``en-de``; or one, ``en``.
-        limit: write only the first so many pairs of each split.
+        folder: where to write; created if needed.
+        languages: source and target, e.g. ``en-de``; or one, e.g. ``en``.
+        limit: write only the first ``limit`` pairs of each split.
     """
     codes = languages.split("-")
-    chosen = {split: found[:limit] for split, found in splits().items()}
-    for split, found in chosen.items():
+    limited = {split: drawn[:limit] for split, drawn in splits().items()}
+    for split, drawn in limited.items():
         for language in codes:
-            _write_lines(folder / f"{split}.{language}", (sentence(scene, language) for scene in found))
+            _write_lines(folder / f"{split}.{language}", (sentence(scene, language) for scene in drawn))
     if codes[0] == "en" and len(codes) == 2:
-        words = ("\t".join(ambiguous_words(scene, codes[1])) for scene in chosen["test_ambiguous"])
+        words = ("\t".join(ambiguous_words(scene, codes[1])) for scene in limited["test_ambiguous"])
         _write_lines(folder / "test_ambiguous.words.tsv", words)
 
 
 def write_pictures(folder: Path, limit: int | None = None) -> None:
-    """Draw the scenes of each split: ``{split}/00001.png`` and so on, named line by line in ``{split}.txt``.
+    """Draw the scenes of each split as ``{split}/00001.png`` and so on; ``{split}.txt`` lists the names in order.
 
     Args:
-        folder: where to write, whole or not at all.
-        limit: draw only the first so many of each split.
+        folder: where to write; it is written atomically.
+        limit: draw only the first ``limit`` scenes of each split.
     """
     from tqdm import tqdm
 
     with atomic_directory(folder, "train.txt") as part:
-        for split, found in splits().items():
+        for split, drawn in splits().items():
             (part / split).mkdir()
-            names = [f"{split}/{number:05}.png" for number, _ in enumerate(found[:limit], 1)]
-            for name, scene in zip(tqdm(names, split, unit="picture", disable=None), found, strict=False):
+            names = [f"{split}/{number:05}.png" for number, _ in enumerate(drawn[:limit], 1)]
+            for name, scene in zip(tqdm(names, split, unit="picture", disable=None), drawn, strict=False):
                 draw(scene).save(part / name, compress_level=1)
             _write_lines(part / f"{split}.txt", iter(names))
 
 
 def ambiguous_words(scene: Scene, language: str) -> tuple[str, str, str]:
-    """An ambiguous scene's English word; in ``language`` its noun as the sentence has it; and the other sense's."""
+    """Return three forms of an ambiguous scene's noun, as the sentences have them.
+
+    They are the English word, its translation into ``language``, and the translation of its other sense.
+    """
     form = _FORMS[language]
     return english.ambiguous_form(scene), form(scene), form(scene.twin)
 
 
 def _endless(seed: int) -> Iterator[Scene]:
-    rng = random.Random(f"scenes {seed}")  # a text seeds by its SHA-512, not by Python's hash
+    rng = random.Random(f"scenes {seed}")  # Python seeds with the SHA-512 of a string, not with its hash()
     while True:
         yield sample(rng)
 
 
-def _claim(scene: Scene, taken: set[str]) -> bool:
-    """Take a scene's sentences unless one of them is taken already; says whether that went well."""
+def _claim(scene: Scene, used: set[str]) -> bool:
+    """If none of a scene's sentences is used, mark them as used; return whether this was the case."""
     sentences = {sentence(scene, language) for language in _CLAUSES}
-    if free := taken.isdisjoint(sentences):
-        taken |= sentences
-    return free
+    if new := used.isdisjoint(sentences):
+        used |= sentences
+    return new
 
 
-def _with_twins(stream: Iterator[Scene], taken: set[str]) -> Iterator[Scene]:
-    """The ambiguous scenes of a stream, each with its other sense, whose English sentence is the same."""
+def _with_twins(stream: Iterator[Scene], used: set[str]) -> Iterator[Scene]:
+    """Yield each ambiguous scene of a stream, followed by its twin with the other sense."""
     for scene in stream:
         if scene.ambiguous:
-            taken |= {sentence(scene.twin, language) for language in _CLAUSES}
+            used |= {sentence(scene.twin, language) for language in _CLAUSES}
             yield from (scene, scene.twin)
 
 

@@ -1,4 +1,4 @@
-"""Pictures of scenes, drawn with Pillow from the shapes of each thing."""
+"""Pictures of scenes: Pillow draws the shapes of each thing."""
 
 import random
 from collections.abc import Callable
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from PIL.ImageDraw import ImageDraw
 
 SIZE = 224
-"""Width and height of a picture, in pixels: what image networks commonly take."""
+"""Width and height of a picture, in pixels: the usual input size of image networks."""
 
-_FINE = 2  # drawn twice as large, then reduced, so that edges are smooth
+_FINE = 2  # draw twice as large, then reduce, so that edges are smooth
 _HORIZON = 0.57
 _PEN = (40, 40, 40)
 _POSES = {"sit": "sit", "run": "run", "jump": "jump", "dance": "dance", "photograph": "photograph", "carry": "lift"}
@@ -45,7 +45,7 @@ _Point = tuple[float, float]
 
 @dataclass(frozen=True)
 class _Shape:
-    """One shape: ``kind`` and ``ink`` are letters of the notation, points are in its square of 100."""
+    """One shape: ``kind`` and ``ink`` are letters of the notation; points lie in a square of 100 by 100."""
 
     kind: str
     ink: str
@@ -55,20 +55,20 @@ class _Shape:
 
 @dataclass(frozen=True)
 class _Square:
-    """Where on the canvas a square of 100 goes, in its pixels."""
+    """Position and size, in pixels of the canvas, of a square of 100 by 100."""
 
     left: float
     top: float
     size: float
 
     def at(self, x: float, y: float) -> _Point:
-        """A point of the square of 100, in pixels."""
+        """Convert a point of the square of 100 by 100 to pixels."""
         return self.left + x * self.size / 100, self.top + y * self.size / 100
 
 
 @dataclass(frozen=True)
 class _Spot:
-    """Where a thing goes: x of its middle, y of its foot and its size, in hundredths of the picture."""
+    """Position of a thing: x of its middle, y of its foot, and its size, in hundredths of the picture."""
 
     thing: Thing
     x: float
@@ -78,7 +78,7 @@ class _Spot:
 
 
 def draw(scene: Scene) -> "Image":
-    """Draw a scene, 224 by 224 RGB. Two senses of a sentence are drawn alike but for the ambiguous thing."""
+    """Draw a scene, 224 by 224 RGB. The pictures of a sentence's two senses differ only in the ambiguous thing."""
     from PIL import Image, ImageDraw
 
     rng = random.Random(clause(scene))
@@ -91,13 +91,13 @@ def draw(scene: Scene) -> "Image":
 
 
 def _coloured(thing: Thing, rng: random.Random) -> Thing:
-    """Give a thing whose colour is not said one of those that it comes in."""
+    """Give a thing without a colour one of the colours of its kind."""
     colours = thing.noun.colours or ("grey",)
     return replace(thing, colour=thing.colour or rng.choice(colours))
 
 
 def _layout(scene: Scene) -> list[_Spot]:
-    """Everything in the scene, what is behind first."""
+    """Return the positions of all things in the scene, from back to front."""
     match scene.pattern:
         case "exists" | "located" | "acting":
             return _related(scene) if scene.relation else _beside(scene, 50, 94, 62)
@@ -112,7 +112,7 @@ def _layout(scene: Scene) -> list[_Spot]:
 
 
 def _handled(scene: Scene) -> list[_Spot]:
-    """The subject at the left; what it handles at the right, in its hands, or over its head."""
+    """Place the subject at the left, and the object at the right, in its hands or over its head."""
     subject = _Spot(scene.subject, 26, 95, 66, scene.verb)
     if scene.verb == "carry":
         over_head = 98 - 58 * _scale(scene.subject)
@@ -123,7 +123,7 @@ def _handled(scene: Scene) -> list[_Spot]:
 
 
 def _related(scene: Scene) -> list[_Spot]:
-    """The subject, with its companion, with respect to the scene's object."""
+    """Place the subject and its companion in their relation to the scene's object."""
     anchor = _Spot(scene.target, 50, 92, 56)
     match scene.relation:
         case "on":
@@ -143,7 +143,7 @@ def _related(scene: Scene) -> list[_Spot]:
 
 
 def _beside(scene: Scene, x: float, y: float, size: float) -> list[_Spot]:
-    """The subject, and beside it its companion."""
+    """Place the subject, and its companion beside it."""
     if scene.companion is None:
         return [_Spot(scene.subject, x, y, size, scene.verb)]
     size *= 0.75
@@ -161,28 +161,28 @@ def _ground(pen: "ImageDraw", place: str | None) -> None:
 
 
 def _place(pen: "ImageDraw", spot: _Spot) -> None:
-    """Draw a spot's thing, as often as it is there, within the picture."""
+    """Draw all things of a spot, inside the picture."""
     thing = spot.thing
     size = spot.size * _scale(thing)
     upright = thing.noun.kind == "person" and spot.verb != "sleep"
     apart = size * (0.6 if upright else 1.0)
-    margin = apart / 2 if thing.count == 1 else apart  # two stand side by side
+    margin = apart / 2 if thing.count == 1 else apart  # several things: two of them stand side by side
     middle = min(max(spot.x, margin), 100 - margin)
     foot = max(spot.y, size * (1 - min(dy for _, dy in _ROWS[thing.count])))
     unit = SIZE * _FINE / 100
     for dx, dy in _ROWS[thing.count]:
         left = middle + dx * apart - size / 2
         top = foot + (dy - 1.3 if spot.verb == "jump" else dy - 1) * size
-        _one(pen, thing, spot.verb, _Square(left * unit, top * unit, size * unit))
+        _draw_thing(pen, thing, spot.verb, _Square(left * unit, top * unit, size * unit))
 
 
 def _scale(thing: Thing) -> float:
-    """How large each of some things is drawn, where one of its kind would be 1."""
+    """Return the size of each thing; a single thing of normal size has size 1."""
     scale = {"small": 0.78, "big": 1.2}.get(thing.size or "", 1.0) * _SCALES[thing.count]
     return scale * (0.85 if thing.name in ("boy", "girl") else 1.0)
 
 
-def _one(pen: "ImageDraw", thing: Thing, verb: str | None, square: _Square) -> None:
+def _draw_thing(pen: "ImageDraw", thing: Thing, verb: str | None, square: _Square) -> None:
     """Draw one thing or person."""
     if thing.noun.kind == "person":
         shapes = _person(thing, verb)
@@ -194,7 +194,7 @@ def _one(pen: "ImageDraw", thing: Thing, verb: str | None, square: _Square) -> N
 
 
 def _person(thing: Thing, verb: str | None) -> list[_Shape]:
-    """A person's shapes, asleep on the ground or in the verb's pose."""
+    """Return a person's shapes, asleep on the ground or in the pose of the verb."""
     pose = "stand" if verb in (None, "stand", "sleep") else _POSES.get(verb, "reach")
     limbs = _parse(LIMBS[pose])
     upper = _parse(";".join([CLOTHES[thing.wears or "-"], HEADS[thing.name], OLD if thing.size == "old" else "", EYES]))
@@ -218,7 +218,7 @@ def _parsed(text: str) -> tuple[_Shape, ...]:
 
 
 def _parse(text: str) -> list[_Shape]:
-    """Read the notation of the module of shapes."""
+    """Parse the notation of `nmt.corpora.scenes.shapes`."""
     return list(_parsed(text))
 
 
@@ -227,7 +227,7 @@ def _moved(shapes: list[_Shape], to: Callable[[float, float], _Point]) -> list[_
 
 
 def _paint(pen: "ImageDraw", shapes: list[_Shape], colour: _Colour, square: _Square, outline: int = _FINE) -> None:
-    """Paint shapes into a square; ``colour`` is the thing's own, ``outline`` a width in pixels."""
+    """Paint shapes into a square; ``colour`` is the thing's colour, ``outline`` a width in pixels."""
     inks = INKS | {"c": colour, "d": _shade(colour, -45), "h": _shade(colour, 60)}
     for shape in shapes:
         ink, points = inks[shape.ink], [square.at(x, y) for x, y in shape.points]

@@ -7,7 +7,7 @@ from nmt.corpora.scenes.scene import Scene, Thing
 
 
 def noun_phrase(thing: Thing) -> str:
-    """*the two small red balls*, *an old man in a white coat*."""
+    """Return a noun phrase: *the two small red balls*, *an old man in a white coat*."""
     words = [NUMBERS[thing.count][0]] if thing.plural else []
     words += [word for word in (thing.size, thing.colour) if word] + [noun_form(thing)]
     if thing.wears:
@@ -20,18 +20,18 @@ def noun_phrase(thing: Thing) -> str:
 
 
 def noun_form(thing: Thing) -> str:
-    """The noun in its number."""
+    """Return the noun in its number."""
     return thing.noun.english[thing.plural]
 
 
 def ambiguous_form(scene: Scene) -> str:
-    """The ambiguous word's noun as it stands in the sentence."""
+    """Return the ambiguous noun in its form in the sentence."""
     assert scene.ambiguous
     return noun_form(scene.ambiguous)
 
 
 def clause(scene: Scene) -> str:
-    """The sentence, without capital letter and full stop."""
+    """Return the sentence without capital letter and full stop."""
     subject = noun_phrase(scene.subject)
     if scene.companion:
         subject += f" and {noun_phrase(scene.companion)}"

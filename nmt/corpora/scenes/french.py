@@ -6,12 +6,12 @@ from nmt.corpora.scenes.lexicon import ADJECTIVES, NUMBERS, PLACES, RELATIONS, V
 from nmt.corpora.scenes.scene import Scene, Thing
 
 _VOWELS = tuple("aeiouhyâàéèêîôûœ")
-_ASPIRATED = ("hibou", "hiboux")  # an h that no article elides before
+_ASPIRATED = ("hibou", "hiboux")  # aspirated h: no elision
 _CONTRACTIONS = {"de le": "du", "de les": "des", "à le": "au", "à les": "aux"}
 
 
 def noun_phrase(thing: Thing) -> str:
-    """*les deux petits ballons rouges*, *l'homme*, *une femme en robe bleue*."""
+    """Return a noun phrase: *les deux petits ballons rouges*, *l'homme*, *une femme en robe bleue*."""
     words = [_agree(thing.size, thing)] if thing.size else []
     words.append(noun_form(thing))
     if thing.colour:
@@ -30,18 +30,18 @@ def noun_phrase(thing: Thing) -> str:
 
 
 def noun_form(thing: Thing) -> str:
-    """The noun in its number."""
+    """Return the noun in its number."""
     return thing.noun.french[thing.plural]
 
 
 def ambiguous_form(scene: Scene) -> str:
-    """The ambiguous word's noun as it stands in the sentence."""
+    """Return the ambiguous noun in its form in the sentence."""
     assert scene.ambiguous
     return noun_form(scene.ambiguous)
 
 
 def clause(scene: Scene) -> str:
-    """The sentence, without capital letter and full stop."""
+    """Return the sentence without capital letter and full stop."""
     subject = noun_phrase(scene.subject)
     if scene.companion:
         subject += f" et {noun_phrase(scene.companion)}"
@@ -76,7 +76,7 @@ def _agree(word: str, thing: Thing) -> str:
 
 
 def _verb(scene: Scene) -> str:
-    """The verb; *assis* agrees with all subjects and is feminine only if all of them are."""
+    """Return the verb; *assis* agrees with all subjects and is feminine only if all of them are."""
     assert scene.verb
     verb = VERBS[scene.verb].french[scene.plural]
     if not verb.endswith("assis"):
@@ -94,7 +94,7 @@ def _where(scene: Scene) -> str:
 
 
 def _prepositional(preposition: str, thing: Thing) -> str:
-    """*dans le parc*, *à côté du banc*, *à gauche d'un arbre*, *au garçon*."""
+    """Return a prepositional phrase: *dans le parc*, *à côté du banc*, *à gauche d'un arbre*, *au garçon*."""
     phrase = noun_phrase(thing)
     *before, last = preposition.split(" ")
     article, _, rest = phrase.partition(" ")

@@ -19,8 +19,8 @@ _INDEFINITE = {
     "nominative": {"m": "ein", "f": "eine", "n": "ein"},
     "accusative": {"m": "einen", "f": "eine", "n": "ein"},
     "dative": {"m": "einem", "f": "einer", "n": "einem"},
-}  # owners are definite, so no genitive
-# Adjective endings where they are not -en: weak after der, mixed after ein, strong after a numeral alone.
+}  # no genitive: owners are always definite
+# Adjective endings other than -en: weak after der, mixed after ein, strong after a numeral without article.
 _WEAK = {
     "nominative": {"m": "e", "f": "e", "n": "e"},
     "accusative": {"f": "e", "n": "e"},
@@ -37,7 +37,7 @@ _CONTRACTIONS = {"in dem": "im", "an dem": "am", "von dem": "vom"}
 
 
 def noun_phrase(thing: Thing, case: Case) -> str:
-    """*die zwei kleinen roten Bälle*, *einem alten Mann*, *eine Frau in einem blauen Mantel*."""
+    """Return a noun phrase: *die zwei kleinen roten Bälle*, *einem alten Mann*, *eine Frau in einem blauen Mantel*."""
     gender = _PLURAL if thing.plural else thing.noun.german_gender
     words = []
     if thing.definite:
@@ -56,7 +56,7 @@ def noun_phrase(thing: Thing, case: Case) -> str:
 
 
 def noun_form(thing: Thing, case: Case) -> str:
-    """The noun in its number and case."""
+    """Return the noun in its number and case."""
     noun = thing.noun
     if thing.plural:
         return noun.german[1] + ("n" if case == "dative" and noun.german[1][-1] not in "ns" else "")
@@ -67,7 +67,7 @@ def noun_form(thing: Thing, case: Case) -> str:
 
 
 def clause(scene: Scene) -> str:
-    """The sentence, without capital letter and full stop."""
+    """Return the sentence without capital letter and full stop."""
     subject = noun_phrase(scene.subject, "nominative")
     if scene.companion:
         subject += f" und {noun_phrase(scene.companion, 'nominative')}"
@@ -90,13 +90,13 @@ def clause(scene: Scene) -> str:
 
 
 def ambiguous_form(scene: Scene) -> str:
-    """The ambiguous word's noun as it stands in the sentence."""
+    """Return the ambiguous noun in its form in the sentence."""
     assert scene.ambiguous
     return noun_form(scene.ambiguous, "accusative" if scene.pattern in ("handling", "giving") else "nominative")
 
 
 def _rests(scene: Scene) -> str:
-    """Where English says *is*, German says liegt, steht or sitzt."""
+    """Return the German verb for *is* of position: *liegt*, *steht* or *sitzt*, or its plural."""
     plural = {"liegt": "liegen", "steht": "stehen", "sitzt": "sitzen"}
     rests = scene.subject.noun.rests
     return plural[rests] if scene.plural else rests
@@ -115,7 +115,7 @@ def _where(scene: Scene) -> str:
 
 
 def _prepositional(preposition: str, thing: Thing) -> str:
-    """*im Park*, *vom kleinen Baum*, *auf einem Stuhl*."""
+    """Return a prepositional phrase: *im Park*, *vom kleinen Baum*, *auf einem Stuhl*."""
     *before, last = preposition.split(" ")
     article, _, rest = noun_phrase(thing, "dative").partition(" ")
     start = f"{last} {article}"

@@ -1,4 +1,4 @@
-"""Which scenes there are: the grammar that draws them at random."""
+"""The grammar that draws random scenes."""
 
 import random
 from collections.abc import Callable
@@ -23,13 +23,13 @@ _DOING = {
     "person": ["hold", "carry", "watch", "photograph", "push", "wash", "feed", "eat", "read"],
     "animal": ["watch", "chase"],
 }
-_NEUTRAL = ["hold", "carry", "watch", "photograph"]  # done to either sense of any ambiguous word
+_NEUTRAL = ["hold", "carry", "watch", "photograph"]  # verbs that fit both senses of every ambiguous word
 
 Random = random.Random
 
 
 def sample(rng: Random) -> Scene:
-    """Draw a scene; with probability `AMBIGUOUS_SHARE` one of its words is ambiguous, in either sense equally."""
+    """Draw a scene; with probability `AMBIGUOUS_SHARE` it has an ambiguous word, whose senses are equally likely."""
     if rng.random() >= AMBIGUOUS_SHARE:
         return rng.choice([_exists, _located, _acting, _handling, _giving, _owning])(rng, None)
     noun = rng.choice(SENSES[rng.choice(list(SENSES))])
@@ -50,7 +50,7 @@ def _located(rng: Random, noun: str | None) -> Scene:
 
 
 def _acting(rng: Random, _: str | None) -> Scene:
-    """Someone, or two, doing something somewhere."""
+    """Draw one or two people or animals that do something somewhere."""
     subject = _dressed(rng, _thing(rng, _any(rng, person=1, animal=1)))
     kind = subject.noun.kind
     scene = Scene("acting", subject, verb=rng.choice(_MOVING[kind]))
@@ -63,20 +63,20 @@ def _acting(rng: Random, _: str | None) -> Scene:
 
 
 def _handling(rng: Random, noun: str | None) -> Scene:
-    """Someone doing something to something."""
+    """Draw a person or animal that does something to an object."""
     kind = "person" if noun or rng.random() < 0.8 else "animal"
     subject = _dressed(rng, _thing(rng, rng.choice(_KINDS[kind])))
     if noun:
         verb = rng.choice([verb for verb in _NEUTRAL if NOUNS[noun].kind in VERBS[verb].objects])
     else:
         verb = rng.choice(_DOING[kind])
-    done_to = [name for name in _objects(verb) if name != subject.name]
-    scene = Scene("handling", subject, verb=verb, object=_thing(rng, noun or rng.choice(done_to)))
+    objects = [name for name in _objects(verb) if name != subject.name]
+    scene = Scene("handling", subject, verb=verb, object=_thing(rng, noun or rng.choice(objects)))
     return replace(scene, place=rng.choice(list(PLACES))) if rng.random() < 0.3 else scene
 
 
 def _giving(rng: Random, noun: str | None) -> Scene:
-    """Someone giving or showing something to someone."""
+    """Draw a person who gives or shows something to another person."""
     subject = _dressed(rng, _thing(rng, rng.choice(_KINDS["person"])))
     receiver = _thing(rng, _other(rng, _KINDS["person"], subject.name), definite=True)
     thing = _thing(rng, noun or rng.choice(_KINDS["small"]))
@@ -84,14 +84,14 @@ def _giving(rng: Random, noun: str | None) -> Scene:
 
 
 def _owning(rng: Random, noun: str | None) -> Scene:
-    """What colour someone's thing has."""
+    """Draw a person's thing with its colour."""
     owner = _thing(rng, rng.choice(_KINDS["person"]), definite=True)
     owned = _thing(rng, noun or _any(rng, small=3, animal=1, large=1))
     return Scene("owning", owner, object=replace(owned, colour=rng.choice(owned.noun.colours), definite=False))
 
 
 def _placed(rng: Random, scene: Scene) -> Scene:
-    """Add where the subject is, with respect to something that can bear it, cover it or stand by it."""
+    """Add the position of the subject: on, under or beside something that fits."""
     moving = scene.verb in ("run", "jump", "dance", "stand")
     noun = scene.subject.noun
     light = all(
@@ -109,7 +109,7 @@ def _placed(rng: Random, scene: Scene) -> Scene:
 
 
 def _thing(rng: Random, name: str, count: int | None = None, definite: bool | None = None) -> Thing:
-    """Something with the number, size and colour that chance gives it, where these are not given."""
+    """Draw a thing of this name; its number, size, colour and article are random unless they are given."""
     noun = NOUNS[name]
     sizes = _SIZES.get(name, [] if noun.kind == "person" else ["small", "big"])
     return Thing(
@@ -122,7 +122,7 @@ def _thing(rng: Random, name: str, count: int | None = None, definite: bool | No
 
 
 def _dressed(rng: Random, thing: Thing) -> Thing:
-    """A single person may wear something of some colour."""
+    """Give a single person a coloured garment, with some probability."""
     if thing.noun.kind != "person" or thing.plural or thing.name == "astronaut" or rng.random() < 0.6:
         return thing
     female = thing.name in ("woman", "girl")
@@ -131,7 +131,7 @@ def _dressed(rng: Random, thing: Thing) -> Thing:
 
 
 def _any(rng: Random, **weights: int) -> str:
-    """A noun of one of the kinds, these drawn by weight."""
+    """Draw a noun: first its kind by weight, then the noun."""
     kind = rng.choices(list(weights), list(weights.values()))[0]
     return rng.choice(_KINDS[kind])
 
@@ -141,6 +141,6 @@ def _other(rng: Random, names: list[str], than: str) -> str:
 
 
 def _objects(verb: str) -> list[str]:
-    """What a verb can be done to."""
-    done_to = VERBS[verb].objects
-    return [name for name, noun in NOUNS.items() if "/" not in name and {name, noun.kind} & done_to]
+    """Return the nouns that can be the object of a verb."""
+    allowed = VERBS[verb].objects
+    return [name for name, noun in NOUNS.items() if "/" not in name and {name, noun.kind} & allowed]

@@ -1,4 +1,4 @@
-"""The words: nouns, adjectives, verbs, relations and places, each with all the forms that three languages need."""
+"""The words: nouns, adjectives, verbs, relations and places, with all forms in English, German and French."""
 
 from dataclasses import dataclass
 
@@ -92,9 +92,9 @@ plant/factory | plants     | die Fabrik Fabriken             | une usine usines 
 trunk/chest   | trunks     | die Truhe Truhen                | une malle malles             | large steht dark
 trunk/tree    | trunks     | der Baumstamm Baumstämme        | un tronc troncs              | large liegt dark
 """
-"""A sense a line: name | English plural | German article, singular, plural, and genitive where people or n-nouns need
-it | French article, singular, plural | kind, how it rests somewhere in German, palette. Two senses of an English word
-share kind and palette, so that no other word gives the sense away."""
+"""One sense per line: name | English plural | German article, singular, plural, and genitive of people and n-nouns |
+French article, singular, plural | kind, German verb of position, palette. Two senses of an English word have the same
+kind and palette, so that no other word of the sentence reveals the sense."""
 
 PALETTES = {
     "fur": "brown black white grey",
@@ -145,7 +145,7 @@ chase      | chasing       | jagt jagen               | poursuit poursuivent    
 give       | giving        | gibt geben               | donne donnent              | small
 show       | showing       | zeigt zeigen             | montre montrent            | small
 """
-"""Name | English | German singular, plural | French singular, plural | kinds of thing, or things, it is done to."""
+"""Name | English | German singular, plural | French singular, plural | kinds or names of its possible objects."""
 
 
 @dataclass(frozen=True)
@@ -153,13 +153,13 @@ class Noun:
     """One sense of a noun; English, German and French forms are (singular, plural).
 
     Attributes:
-        name: the English word, with the sense after a slash where it is ambiguous.
+        name: the English word; after an ambiguous word follow a slash and the sense.
         german_gender, french_gender: ``m``, ``f`` or ``n``.
-        genitive: German genitive singular; only people own things, so other masculines and neuters may lack it.
+        genitive: German genitive singular, for owners; None for masculine and neuter nouns that own nothing.
         weak: whether it is a German n-noun: der Bär, den Bären, dem Bären.
         kind: person, animal, small, large, garment or place.
-        rests: how it is somewhere in German: liegt, steht or sitzt.
-        colours: those it comes in.
+        rests: the German verb of position: liegt, steht or sitzt.
+        colours: its possible colours.
     """
 
     name: str
@@ -186,7 +186,7 @@ class Adjective:
 
 @dataclass(frozen=True)
 class Verb:
-    """English present participle; German and French third person (singular, plural); what it is done to."""
+    """English present participle; German and French third person (singular, plural); possible objects."""
 
     english: str
     german: tuple[str, str]
@@ -268,7 +268,7 @@ PLACES: dict[str, tuple[str, str, str]] = {
     "kitchen": ("in", "in", "dans"),
     "school": ("in front of", "vor", "devant"),
 }
-"""A place's prepositions."""
+"""The prepositions of each place: English, German and French."""
 
 NUMBERS: dict[int, tuple[str, str, str]] = {
     2: ("two", "zwei", "deux"),

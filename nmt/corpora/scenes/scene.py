@@ -1,4 +1,4 @@
-"""What a scene is, whatever the language."""
+"""Scenes and their things, independent of the language."""
 
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -10,7 +10,7 @@ Pattern = Literal["exists", "located", "acting", "handling", "giving", "owning"]
 
 @dataclass(frozen=True)
 class Thing:
-    """Some equal things, or people: *the two small red balls*, *a woman in a blue coat*."""
+    """One or several equal things or people: *the two small red balls*, *a woman in a blue coat*."""
 
     name: str
     count: int = 1
@@ -27,7 +27,7 @@ class Thing:
 
     @property
     def plural(self) -> bool:
-        """Whether there are several."""
+        """Whether it is more than one."""
         return self.count > 1
 
     @property
@@ -38,18 +38,18 @@ class Thing:
 
 @dataclass(frozen=True)
 class Scene:
-    """One picture and what is said of it.
+    """The content of one picture and its sentences.
 
     Attributes:
         pattern: the kind of sentence: *there is a …*, *a … is under the …*, *a … is sleeping in the …*,
             *a … is holding a …*, *a … is giving a … to the …*, *the …'s … is red*.
-        subject: who or what it is about; the owner in *owning*.
+        subject: the subject; in *owning* the owner.
         companion: a second subject: *a cat and a dog*.
-        verb: its name in the lexicon, where the pattern has one.
-        object: what is acted on, given or owned; or what ``relation`` refers to.
-        relation: where the subject is, with respect to the object.
-        receiver: who is given the object.
-        place: where all of this is.
+        verb: name of the verb in the lexicon, if the pattern has one.
+        object: the object, the owned thing, or the thing that ``relation`` refers to.
+        relation: position of the subject relative to the object.
+        receiver: the person who receives or sees the object, in *giving*.
+        place: place of the whole scene.
     """
 
     pattern: Pattern
@@ -74,7 +74,7 @@ class Scene:
 
     @property
     def ambiguous(self) -> Thing | None:
-        """The thing whose English word has two senses, if there is one."""
+        """The thing whose English word has two senses, or None."""
         return next((thing for thing in (self.subject, self.object) if thing and thing.ambiguous), None)
 
     @property

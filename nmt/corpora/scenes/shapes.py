@@ -1,8 +1,8 @@
-"""What things look like: simple shapes in a square of 100 by 100, y downwards, standing on y = 100.
+"""The looks of things: simple shapes in a square of 100 by 100; y points down, and things stand on y = 100.
 
-A thing is shapes parted by ``;``, the later ones in front. A shape is a letter, a colour, and numbers:
+``;`` separates the shapes of a thing; later shapes are in front. A shape is a letter, a colour and numbers:
 ``o`` ellipse and ``r`` rectangle: left, top, right, bottom; ``p`` polygon: points; ``l`` line: width, points.
-The colours: ``c`` the thing's own, ``d`` darker, ``h`` lighter (so a thing stays itself in any colour), and `INKS`.
+Colours are ``c``, the thing's own colour, ``d``, darker, ``h``, lighter, and the letters of `INKS`.
 """
 
 INKS = {
@@ -32,7 +32,7 @@ COLOURS = {
 
 
 def _table(text: str) -> dict[str, str]:
-    """Lines of ``name: shapes``; lines that start with a space continue the one before."""
+    """Parse lines of ``name: shapes``; a line that starts with a space continues the previous one."""
     entries = text.strip().replace("\n ", " ").splitlines()
     return {name: shapes for name, _, shapes in (entry.partition(": ") for entry in entries)}
 
@@ -150,9 +150,9 @@ trunk/tree: r c 12 44 86 88; o c 0 44 24 88; o h 74 44 98 88; o d 79 52 93 80; o
 """)
 
 TOPS = {"table": 66, "chair": 52, "bench": 46, "bed": 64, "box": 72}
-"""How high above the ground something stands that stands on these, in hundredths of their size."""
+"""Height of the surface on which another thing can stand, in hundredths of the lower thing's size."""
 
-# People: legs and arms by pose, the body's clothes, the head. `s` is skin, `c` the clothes' colour.
+# People: legs and arms by pose, clothes, and heads. `s` is skin, `c` the colour of the clothes.
 LIMBS = _table("""
 stand: l k 6 45 60 44 98; l k 6 55 60 56 98; l s 5 40 32 34 58; l s 5 60 32 66 58
 sit: l k 6 45 76 72 76 72 99; l k 6 55 78 66 78 66 99; l s 5 40 48 52 68; l s 5 60 48 68 68
@@ -188,12 +188,12 @@ astronaut: o w 34 -2 66 30; o b 40 4 62 22; r e 30 28 38 52
 """)
 
 OLD = "o w 36 2 44 16; o w 56 2 64 16; p w 40 8 44 0 56 0 60 8"
-"""Grey hair, before which nothing stands."""
+"""Grey hair."""
 EYES = "o k 44 12 47 16; o k 53 12 56 16"
 SLEEP = "l k 3 60 0 74 0 60 16 74 16; l k 3 80 -14 90 -14 80 -3 90 -3"
 """Two letters z."""
 
-# Where it is: sky or wall and ground or floor, and shapes on a square of 100 that is the whole picture.
+# Places: the colours of sky or wall and of ground or floor, and shapes in a square of 100 that is the whole picture.
 GROUNDS: dict[str | None, tuple[tuple[int, int, int], tuple[int, int, int]]] = {
     None: ((236, 232, 222), (206, 196, 176)),
     "park": ((190, 222, 245), (140, 195, 110)),

@@ -1,6 +1,6 @@
-/** The server's JSON interface; docs/how-to/serve.md has its shapes. */
+/** The server's JSON interface; docs/how-to/serve.md describes it. */
 
-/** What the server refused, and after how many seconds it may be asked again (0: never). */
+/** A refused request, and the seconds after which it may be sent again (0: never). */
 export class Refusal extends Error {
   constructor(message, retryAfter = 0) {
     super(message);

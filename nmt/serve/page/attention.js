@@ -1,20 +1,20 @@
-/** The attention part of a panel: words to point at, and where each head looked. */
+/** The attention part of a panel: words to choose from, and the attention of each head. */
 
 import * as api from "./api.js";
 import { element, fill } from "./dom.js";
 import { between, mean, tokens } from "./words.js";
 
 const SUBLAYERS = {
-  source: ["Decoder → source", "translation", "Where it looked in the sentence"],
-  encoder: ["Encoder, self", "sentence", "Where it looked in the sentence"],
-  decoder: ["Decoder, self", "translation", "Where it looked in the translation so far"],
+  source: ["Decoder → source", "translation", "Its attention over the sentence"],
+  encoder: ["Encoder, self", "sentence", "Its attention over the sentence"],
+  decoder: ["Decoder, self", "translation", "Its attention over the translation so far"],
 };
 const MEAN = "mean";
-const SHOWN = 0.005; // a smaller weight would be printed as 0 %
+const SHOWN = 0.005; // smaller weights would be rounded to 0 %
 
 export class AttentionView {
   constructor(root, name, failed) {
-    this.failed = failed; // called with an error, or null once it is over
+    this.failed = failed; // called with an error, or with null when a request succeeds
     const find = (selector) => root.querySelector(selector);
     [this.none, this.controls, this.look] = [".none", ".controls", ".look"].map(find);
     [this.sublayer, this.layer, this.pieces] = [".sublayer select", ".layer select", ".pieces"].map(find);
@@ -32,7 +32,7 @@ export class AttentionView {
     this.words.addEventListener("keydown", (event) => this.move(event));
   }
 
-  /** Look into another model. */
+  /** Show another model. */
   use(model) {
     this.model = model;
     const sublayers = Object.keys(SUBLAYERS).filter((name) => name in model.attention);
@@ -47,7 +47,7 @@ export class AttentionView {
     fill(this.layer, Array.from({ length: layers }, (_, i) => [i + 1, `${i + 1} of ${layers}`]));
   }
 
-  /** Look at another translation ({text, ids}), or at none. */
+  /** Show the attention of another translation ({text, ids}); null: of none. */
   show(question) {
     this.question = question;
     return this.refresh();
@@ -56,7 +56,7 @@ export class AttentionView {
   async refresh() {
     this.abort?.abort();
     if (!this.question || !this.sublayer.value) {
-      this.found = null;
+      this.maps = null;
       this.look.hidden = this.controls.hidden = true;
       return;
     }
@@ -64,8 +64,8 @@ export class AttentionView {
     const { text, ids } = this.question;
     const [sublayer, layer] = [this.sublayer.value, Number(this.layer.value)];
     try {
-      const found = await api.attention({ model: this.model.name, text, ids, sublayer, layer }, signal);
-      this.found = { ...found, sublayer };
+      const answer = await api.attention({ model: this.model.name, text, ids, sublayer, layer }, signal);
+      this.maps = { ...answer, sublayer };
       this.failed(null);
       this.draw();
     } catch (error) {
@@ -73,16 +73,16 @@ export class AttentionView {
     }
   }
 
-  /** Draw words and heads anew, and shade them. */
+  /** Draw words and heads, and shade them. */
   draw() {
-    if (!this.found) return;
-    const [, pointed, looked] = SUBLAYERS[this.found.sublayer];
+    if (!this.maps) return;
+    const [, side, caption] = SUBLAYERS[this.maps.sublayer];
     const joined = !this.pieces.checked;
-    this.captions[0].textContent = `Choose a word of the ${pointed}: point, tap or arrow keys`;
-    this.captions[1].textContent = looked;
-    this.rows = tokens(this.found.rows, joined, this.model.tokenised);
-    this.columns = tokens(this.found.columns, joined, this.model.tokenised);
-    const { weights } = this.found;
+    this.captions[0].textContent = `Choose a word of the ${side}: point, tap or use the arrow keys`;
+    this.captions[1].textContent = caption;
+    this.rows = tokens(this.maps.rows, joined, this.model.tokenised);
+    this.columns = tokens(this.maps.columns, joined, this.model.tokenised);
+    const { weights } = this.maps;
     this.weights = weights.map((head) => between(head, this.rows, this.columns));
     this.views = weights.length > 1 ? [[MEAN, "Mean", mean(this.weights)]] : [];
     this.weights.forEach((head, i) => this.views.push([String(i), `Head ${i + 1}`, head]));
@@ -135,7 +135,7 @@ export class AttentionView {
     this.buttons[Math.min(Math.max(to, 0), last)].focus();
   }
 
-  /** Shade what the chosen word looked at. */
+  /** Shade each word by its attention weight for the chosen word. */
   shade() {
     this.buttons.forEach((button, i) => {
       button.ariaPressed = String(i === this.word);
@@ -156,7 +156,7 @@ export class AttentionView {
   sentence(row) {
     const most = row.map((weight, j) => [weight, this.columns[j].text]).sort(([a], [b]) => b - a).slice(0, 3);
     const named = most.filter(([weight]) => weight >= SHOWN).map(([weight, text]) => `${text} ${percent(weight)}`);
-    return `“${this.rows[this.word].text}” looked most at ${named.join(", ") || "nothing"}`;
+    return `Highest attention from “${this.rows[this.word].text}”: ${named.join(", ") || "none"}`;
   }
 }
 
@@ -164,7 +164,7 @@ const cell = (token) => (token.special ? "cell special" : "cell");
 
 const percent = (weight) => `${Math.round(100 * weight)}\u202f%`;
 
-/** The shade grows with the weight's square root, so that small weights can be seen; the figures are the weights. */
+/** The shade is the square root of the weight, so that small weights are visible; the printed numbers are the weights. */
 function weigh(span, weight) {
   span.style.setProperty("--weight", Math.sqrt(Math.min(weight, 1)).toFixed(3));
 }

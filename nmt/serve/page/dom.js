@@ -1,12 +1,12 @@
-/** Elements from data: always as text, never as markup. */
+/** Elements made from data, always as text and never as markup. */
 
 export function element(name, properties = {}, ...children) {
-  const made = Object.assign(document.createElement(name), properties);
-  made.append(...children);
-  return made;
+  const node = Object.assign(document.createElement(name), properties);
+  node.append(...children);
+  return node;
 }
 
-/** Fill a <select> with [value, label] pairs; keeps the choice if it is still there. */
+/** Fill a <select> with [value, label] pairs; keep the current choice if it still exists. */
 export function fill(select, choices) {
   const before = select.value;
   select.replaceChildren(...choices.map(([value, label]) => element("option", { value }, label)));

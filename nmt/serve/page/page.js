@@ -1,4 +1,4 @@
-/** The page: one text, one model's panel or two beside each other. */
+/** The page: one text, and the panel of one model or of two side by side. */
 
 import * as api from "./api.js";
 import { language } from "./dom.js";
@@ -7,7 +7,7 @@ import { Panel } from "./panel.js";
 const get = (id) => document.getElementById(id);
 const [text, compare, count] = ["text", "compare", "count"].map(get);
 
-/** The text as the server takes it: one line. */
+/** The text as one line, as the server expects it. */
 const line = () => text.value.replace(/\s+/g, " ").trim();
 
 async function start() {
@@ -50,7 +50,7 @@ async function start() {
   type();
 }
 
-/** As many lines as the text needs. */
+/** Fit the height of the text field to the text. */
 function fit() {
   text.style.height = "auto";
   text.style.height = `${text.scrollHeight}px`;

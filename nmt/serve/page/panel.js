@@ -1,18 +1,18 @@
-/** One model's part of the page: its translation, the n best, and its attention. */
+/** The part of the page for one model: its translation, the n best translations, and its attention. */
 
 import * as api from "./api.js";
 import { AttentionView } from "./attention.js";
 import { element, fill, language } from "./dom.js";
 import { differing } from "./words.js";
 
-const PAUSE = 200; // milliseconds without a key before the server is asked
-const SLOW = 250; // milliseconds before an old translation fades
+const PAUSE = 200; // milliseconds after the last key until the server is asked
+const SLOW = 250; // milliseconds until an old translation fades
 
 export class Panel {
   constructor(name, models, changed) {
     this.name = name;
     this.models = models;
-    this.changed = changed; // called when the best translation or the model is another
+    this.changed = changed; // called when the shown translation or the model changes
     this.root = document.getElementById("panel").content.firstElementChild.cloneNode(true);
     const find = (selector) => this.root.querySelector(selector);
     [this.title, this.select, this.about] = ["h2", ".model select", ".about"].map(find);
@@ -32,7 +32,7 @@ export class Panel {
     return this.translations[this.rank]?.text ?? "";
   }
 
-  /** Translate by another model. */
+  /** Translate with another model. */
   use(index) {
     this.select.value = index;
     const { source, target, kind, parameters, name } = this.model;
@@ -45,7 +45,7 @@ export class Panel {
     this.translate(this.text, 0);
   }
 
-  /** Translate a text, once no other has followed for a moment; what was asked before is dropped. */
+  /** Translate a text after a pause without another text; cancel the previous request. */
   translate(text, pause = PAUSE) {
     this.text = text;
     this.abort?.abort();
@@ -84,14 +84,14 @@ export class Panel {
     this.choose(0);
   }
 
-  /** Show one of the n best, and its attention. */
+  /** Show one of the n best translations, and its attention. */
   choose(rank) {
     this.rank = rank;
     this.changed();
     this.attention.show({ text: this.translated, ids: this.translations[rank].ids });
   }
 
-  /** Write the translation; words that another panel's does not have are marked. */
+  /** Write the translation, and mark the words that differ from the other panel's translation. */
   compare(other) {
     const words = this.shown.split(" ");
     const differs = other ? differing(words, other.split(" ")) : [];
@@ -108,7 +108,7 @@ export class Panel {
     this.attention.show(null);
   }
 
-  /** Say what went wrong, and try again where the server said when; null: nothing did. */
+  /** Show an error (null: none), and try again when the server allows it. */
   fail(error, again) {
     clearTimeout(this.retry);
     this.message.textContent = error?.message ?? "";

@@ -1,4 +1,4 @@
-/** Subword pieces and attention weights, as people read them: joined to words. */
+/** Subword pieces joined to words, and attention weights between words. */
 
 const START = "▁"; // sentencepiece's mark of the start of a word
 const SPECIAL = new Set(["<s>", "</s>", "<pad>"]);
@@ -7,29 +7,29 @@ const ENTITIES = {
 };
 
 /**
- * What is shown for pieces: one token a piece, or one a word.
- * @returns {{text: string, special: boolean, places: number[]}[]} places: which pieces make the token up.
+ * Make the tokens that the page shows: one per piece, or, if joined, one per word.
+ * @returns {{text: string, special: boolean, places: number[]}[]} places: the indices of a token's pieces.
  */
 export function tokens(pieces, joined, tokenised) {
-  const found = [];
+  const result = [];
   pieces.forEach((piece, place) => {
     const special = SPECIAL.has(piece);
-    const last = found.at(-1);
+    const last = result.at(-1);
     if (joined && last && !special && !last.special && !piece.startsWith(START)) {
       last.text += piece;
       last.places.push(place);
-    } else found.push({ text: piece, special, places: [place] });
+    } else result.push({ text: piece, special, places: [place] });
   });
-  for (const token of found) {
+  for (const token of result) {
     if (joined) token.text = token.text.replaceAll(START, "") || START;
     if (tokenised) token.text = token.text.replace(/&(?:amp|lt|gt|apos|quot|#124|#91|#93);/g, (name) => ENTITIES[name]);
   }
-  return found;
+  return result;
 }
 
 /**
- * A head's weights between pieces as weights between tokens: the mean over the pieces that look, the sum over the
- * pieces looked at (Clark and others 2019, section 4.1), so that a row sums to what it did.
+ * Convert a head's weights between pieces to weights between tokens: the mean over the attending pieces, the sum over
+ * the attended pieces (Clark and others 2019, section 4.1). The sum of a row stays the same.
  */
 export function between(weights, rows, columns) {
   return rows.map((row) =>
@@ -37,13 +37,13 @@ export function between(weights, rows, columns) {
       sum(row.places.map((i) => sum(column.places.map((j) => weights[i][j])))) / row.places.length));
 }
 
-/** The mean of several heads' weights. */
+/** Average the weights of several heads. */
 export const mean = (heads) =>
   heads[0].map((row, i) => row.map((_, j) => sum(heads.map((head) => head[i][j])) / heads.length));
 
 const sum = (numbers) => numbers.reduce((total, number) => total + number, 0);
 
-/** Which words of a text are not part of the longest common subsequence with another text. */
+/** Return for each word whether it is outside the longest common subsequence with another text. */
 export function differing(words, others) {
   const length = Array.from({ length: words.length + 1 }, () => new Array(others.length + 1).fill(0));
   for (let i = words.length - 1; i >= 0; i--)
