@@ -3,27 +3,31 @@
 import html
 import math
 import textwrap
+import unicodedata
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib import pyplot
+from matplotlib import font_manager, pyplot
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ft2font import FT2Font
 from matplotlib.image import AxesImage
 from numpy.typing import NDArray
 
-from nmt.report import fonts
 from nmt.report.plots import STYLE, save
 from nmt.text.subwords import START
 
 CELL, LINE = 0.2, 0.2  # inches: a cell, a line of the title
 GAP, MARGIN, PAD = 0.15, 0.12, 0.07  # inches: between panels, around the figure, between labels and cells
 LABEL, TITLE = 9, 11  # font sizes in points
+BASE = "DejaVu Sans"  # matplotlib contains it
+CJK = {"CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO"}
 PICTURE = 1.6  # inches: a panel with a picture
 BAR = (0.14, 2.0, 0.7)  # inches: the colour bar's width, its greatest height, and the space for it
 CONTINUES = "·"  # marks a piece that continues a word
@@ -65,8 +69,8 @@ def draw(panels: Sequence[Panel], title: str, out: Path, across: int | None = No
     """
     maps = [Panel(p.title, p.weights, readable(p.rows), readable(p.columns)) for p in panels]
     letters = "".join([title, *(text for p in maps for text in (p.title, *p.rows, *p.columns))])
-    with pyplot.rc_context({**STYLE, "font.family": fonts.families(letters)}), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # `fonts.families` has already warned
+    with pyplot.rc_context({**STYLE, "font.family": font_families(letters)}), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # `font_families` has already warned
         canvas = pyplot.figure()
         places, width, height = _places(maps, across or math.ceil(math.sqrt(len(maps))), _ruler(canvas))
         above = _head(canvas, title, max(width + BAR[2], 4.0), height)
@@ -194,7 +198,7 @@ def draw_over(picture: Any, panels: Sequence[Overlay], title: str, out: Path, ac
         across: panels per row, without the picture.
     """
     rows, letters = math.ceil(len(panels) / across), "".join([title, *(panel.title for panel in panels)])
-    with pyplot.rc_context({**STYLE, "font.family": fonts.families(letters)}), warnings.catch_warnings():
+    with pyplot.rc_context({**STYLE, "font.family": font_families(letters)}), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from font")
         canvas = pyplot.figure(figsize=(PICTURE * (across + 1), (PICTURE + 0.25) * rows + 0.4), layout="constrained")
         canvas.suptitle(title, fontsize=11, parse_math=False)
@@ -213,3 +217,45 @@ def _show(axes: Any, picture: Any, title: str) -> None:
     axes.imshow(np.asarray(picture))
     axes.set_axis_off()
     axes.set_title(title, fontsize=9, pad=3, parse_math=False)
+
+
+def font_families(text: str) -> list[str]:
+    """Choose font families that together cover a text, for matplotlib's ``font.family``.
+
+    matplotlib's own font comes first. Installed fonts are then added greedily. One warning per call names the
+    characters that no font covers.
+    """
+    missing = {ord(c) for c in text if not c.isspace()} - _characters(font_manager.findfont(BASE))
+    chosen = [BASE]
+    while missing:
+        family, path = max(_installed(), key=lambda font: len(missing & _characters(font[1])))
+        if not (covered := missing & _characters(path)):
+            warnings.warn(_no_font(missing), stacklevel=3)
+            break
+        chosen.append(family)
+        missing -= covered
+    return chosen
+
+
+@cache
+def _characters(path: str) -> frozenset[int]:
+    """The code points of a font file."""
+    return frozenset(FT2Font(path).get_charmap())
+
+
+@cache
+def _installed() -> list[tuple[str, str]]:
+    """Family and file of each installed regular font; fonts of last resort draw only boxes and are left out."""
+    regular = (f for f in font_manager.fontManager.ttflist if f.style == "normal" and f.weight == 400)
+    return sorted({(f.name, f.fname) for f in regular if not f.name.startswith("Last Resort")})
+
+
+def _no_font(missing: Iterable[int]) -> str:
+    """The warning that names the missing characters and the packages with fonts for them."""
+    characters = "".join(map(chr, sorted(missing)))
+    scripts = sorted({unicodedata.name(c, "unnamed").split()[0] for c in characters})
+    packages = {"fonts-noto-cjk" if script in CJK else "fonts-noto-core" for script in scripts}
+    return (
+        f"no installed font has {characters[:20]} ({', '.join(scripts[:5])}), so they are drawn as boxes; "
+        f"install a font and draw again, e.g. apt install {' '.join(sorted(packages))}"
+    )

@@ -30,10 +30,8 @@ def rewrite(name: str, table: Table, layout: Layout) -> None:
     data = read_json(path)
     try:
         data = data | reworded(data, table)
-    except _Misfit as why_unsupported:
-        raise DataError(
-            f"{path}: {why_unsupported}; build the table again: snakemake --cores all table_{name}"
-        ) from None
+    except _Misfit as error:
+        raise DataError(f"{path}: {error}; build the table again: snakemake --cores all table_{name}") from None
     write_pages(data, layout)
 
 

@@ -11,7 +11,7 @@ from commands import run
 from PIL import Image
 
 from nmt.models.transformer import Transformer
-from nmt.report import fonts
+from nmt.report import heatmaps
 from nmt.report.attention_maps import SubLayer, joined, select, sub_layer, words
 from nmt.report.heatmaps import CELL, Panel, draw, readable
 from nmt.system.errors import ConfigError
@@ -110,7 +110,9 @@ def test_dollars_are_not_taken_for_formulas(tmp_path: Path) -> None:
 def test_a_script_without_a_font_is_one_warning_that_names_a_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fonts, "_installed", lambda: [("DejaVu Sans", fonts.font_manager.findfont(fonts.BASE))])
+    monkeypatch.setattr(
+        heatmaps, "_installed", lambda: [("DejaVu Sans", heatmaps.font_manager.findfont(heatmaps.BASE))]
+    )
     with pytest.warns(UserWarning, match=r"\(CJK, DEVANAGARI\).*fonts-noto-cjk fonts-noto-core") as caught:
         draw(panels(1, ["▁कुत्ता"], ["▁小狗"]), "scripts", tmp_path / "scripts")
     assert len(caught) == 1 and (tmp_path / "scripts.svg").exists()
@@ -121,10 +123,10 @@ def test_a_script_without_a_font_is_one_warning_that_names_a_package(
 
 def test_fonts_are_chosen_by_what_they_cover(monkeypatch: pytest.MonkeyPatch) -> None:
     covered = {"base": "abc", "two": "αβ", "three": "αβγ", "other": "жз"}
-    monkeypatch.setattr(fonts, "_characters", lambda path: frozenset(map(ord, covered.get(path, covered["base"]))))
-    monkeypatch.setattr(fonts, "_installed", lambda: [(name.title(), name) for name in covered])
-    assert fonts.families("a b") == [fonts.BASE]
-    assert fonts.families("aαγж") == [fonts.BASE, "Three", "Other"]
+    monkeypatch.setattr(heatmaps, "_characters", lambda path: frozenset(map(ord, covered.get(path, covered["base"]))))
+    monkeypatch.setattr(heatmaps, "_installed", lambda: [(name.title(), name) for name in covered])
+    assert heatmaps.font_families("a b") == [heatmaps.BASE]
+    assert heatmaps.font_families("aαγж") == [heatmaps.BASE, "Three", "Other"]
 
 
 def test_the_commands_draw_what_their_json_says(model: Path, tmp_path: Path) -> None:
