@@ -159,4 +159,4 @@ def write_results(layout: Layout, name: str, what: Table, seeds: list[int], synt
                 write_run(layout.run(name, row.system, seed), what.systems[row.system], seed)
             for model in what.models_of(row, seeds):
                 wrong = 1 + 2 * index + (0 if isinstance(model, str) else model)  # an ensemble is better
-                write_scores(layout, name, row, what.systems[row.system], model, wrong, what.also)
+                write_scores(layout, name, row, what.systems[row.system], model, wrong, what.requested_metrics)
