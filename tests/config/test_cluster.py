@@ -74,7 +74,7 @@ def test_a_wrong_file_is_one_message(tmp_path: Path) -> None:
 def test_the_profile_names_rules_that_there_are() -> None:
     profile = yaml.safe_load((ROOT / "profiles/slurm/config.yaml").read_text())
     stages = "".join(path.read_text() for path in (ROOT / "workflow/rules").glob("*.smk"))
-    rules = set(re.findall(r"^rule (\w+):", stages, re.M))
+    rules = set(re.findall(r"^(?:rule|use rule \w+ as) (\w+)", stages, re.M))
     assert set(profile["set-threads"]) | set(profile["set-resources"]) <= rules
 
 
