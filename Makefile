@@ -8,27 +8,29 @@ ARGS ?=
 BENCH ?=
 BIN := .venv/bin
 READY := .venv/.ready
+PYTEST = $(BIN)/python -m pytest -n auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 
 export MLFLOW_DISABLE_TELEMETRY := true
 export NO_MKDOCS_2_WARNING := true
 
-.PHONY: help run test test-slurm test-faults lint format bench bench-peers ui report overview schemas reference \
+.PHONY: help run test-fast test test-long lint format bench bench-peers ui report overview schemas reference \
 	docs clean-env clean-results
 
-help:  ## say what there is
+help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*##/  make \1\t/p' Makefile
 
 run: $(READY)  ## build the tables that config.yaml lists
 	$(BIN)/snakemake --cores all $(ARGS)
 
-test: $(READY)  ## run the tests, each file in one process
-	$(BIN)/python -m pytest -n auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder $(ARGS)
+test-fast: $(READY)  ## run the unit tests, which start no processes: under a minute on two cores
+	$(PYTEST) -m "not integration and not long" $(ARGS)
 
-test-slurm: $(READY)  ## run the workflow on a SLURM cluster of its own; NMT_SLURM: docs/how-to/slurm.md
-	$(BIN)/python -m pytest tests/workflow/test_slurm.py $(ARGS)
+test: $(READY)  ## run all tests but the slow ones: under 8 minutes on two cores
+	$(PYTEST) -m "not long" $(ARGS)
 
-test-faults: $(READY)  ## break stages in many ways (some need root, libfaketime) and compare what a rerun gives; prints benchmarks/faults.md
-	$(BIN)/python -m benchmarks.faults $(ARGS)
+test-long: $(READY)  ## run the slow tests too: SLURM (NMT_SLURM: docs/how-to/slurm.md), kill campaigns, the pages' commands
+	$(BIN)/python -m pytest -m long --timeout=1800 $(ARGS)
+	$(BIN)/python -m benchmarks.faults
 
 lint: $(READY)  ## check style, types and the workflow
 	$(BIN)/ruff check .

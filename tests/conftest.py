@@ -4,6 +4,8 @@ import os
 
 os.environ.pop("MLFLOW_TRACKING_URI", None)  # tests keep to stores of their own
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests are many small operations; a second thread only spins
+for _cache in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
+    os.environ.setdefault(_cache, "1024")  # small models of many shapes: half of their time would be making kernels
 
 from pathlib import Path
 
@@ -16,15 +18,27 @@ from nmt.config.data import Subwords
 from nmt.data.encode import encode_corpus
 from nmt.text.subwords import learn
 
+pytest_plugins = ["guards"]
 
-@pytest.fixture(scope="session")
-def copy_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The copy task, encoded by words: 6,000 training and 100 validation pairs."""
-    folder = tmp_path_factory.mktemp("copy")
-    clean = write_clean(folder / "clean", {"train": copy_lines(6000, 1), "valid": copy_lines(100, 2)})
+
+def encoded_copies(folder: Path, pairs: int) -> Path:
+    """Encode the copy task by words: so many training pairs and 100 validation pairs."""
+    clean = write_clean(folder / "clean", {"train": copy_lines(pairs, 1), "valid": copy_lines(100, 2)})
     learn(clean, folder / "subwords", "en-de", Subwords(kind="words", size=100))
     encode_corpus(clean, folder / "subwords", folder / "encoded", "en-de")
     return folder / "encoded"
+
+
+@pytest.fixture(scope="session")
+def copy_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The copy task with 6,000 training pairs."""
+    return encoded_copies(tmp_path_factory.mktemp("copy"), 6000)
+
+
+@pytest.fixture(scope="session")
+def small_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The copy task with 600 training pairs."""
+    return encoded_copies(tmp_path_factory.mktemp("small"), 600)
 
 
 @pytest.fixture(scope="session")

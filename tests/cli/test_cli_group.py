@@ -58,6 +58,7 @@ def test_every_option_has_help_and_shows_its_default(context: click.Context) -> 
             assert option.required or option.is_flag or "[default: " in text, option.name
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("arguments", [["--help"], ["train", "--help"]])
 def test_help_waits_for_no_library(arguments: list[str]) -> None:
     code = (

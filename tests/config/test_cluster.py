@@ -53,6 +53,7 @@ def snakemake(folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.integration
 def test_snakemake_reads_the_profile_with_the_file_of_the_folder(tmp_path: Path) -> None:
     (tmp_path / "cluster.yaml").write_text("{account: mine, gpu: {}}")
     done = snakemake(tmp_path)
@@ -63,6 +64,7 @@ def test_snakemake_reads_the_profile_with_the_file_of_the_folder(tmp_path: Path)
     assert "gres='gpu:1'" in train and "gpu=0" in train and "mem_mb=16000 * attempt" in train
 
 
+@pytest.mark.integration
 def test_a_wrong_file_is_one_message(tmp_path: Path) -> None:
     (tmp_path / "cluster.yaml").write_text("acount: mine")
     done = snakemake(tmp_path)

@@ -695,6 +695,7 @@ def test_scenes_are_written_by_their_module(tmp_path: Path, monkeypatch: pytest.
     assert described["splits"]["test"]["fr"]["lines"] == 3
 
 
+@pytest.mark.integration
 def test_declaring_needs_no_download_library() -> None:
     code = "import sys; from nmt.corpora.catalogue import test_sets; test_sets('multi30k', 'en-de'); "
     code += "print('pooch' in sys.modules)"

@@ -224,6 +224,7 @@ def test_no_sentence_breaks_elision_or_contraction() -> None:
 # Randomness and splits
 
 
+@pytest.mark.integration
 def test_the_seed_says_it_all() -> None:
     code = "from nmt.corpora.scenes import *; print([(s, sentence(s, 'de')) for s in scenes(3, 200)])"
     command = [sys.executable, "-c", code]
@@ -341,6 +342,7 @@ def test_pictures_are_the_same_every_time_and_differ_by_sense() -> None:
         assert sum(abs(one - other) > 20 for one, other in pixels) > 250, sentence(scene, "en")
 
 
+@pytest.mark.integration
 def test_text_needs_no_drawing_library(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from nmt.corpora.scenes import write_corpus;"

@@ -135,6 +135,7 @@ def browse(file: Path, *options: str) -> str:
     return done.stdout
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("width", [500, 1300])
 def test_a_browser_shows_it(results: Path, tmp_path: Path, width: int) -> None:
     text = (results.parent / "report.html").read_text(encoding="utf-8")
@@ -149,6 +150,7 @@ def test_a_browser_shows_it(results: Path, tmp_path: Path, width: int) -> None:
     assert sum(height > 50 for height in seen["tall"]) >= 4  # scores and provenance; the rest is folded
 
 
+@pytest.mark.integration
 def test_a_browser_draws_it(results: Path, tmp_path: Path) -> None:
     shutil.copy(results.parent / "report.html", tmp_path / "report.html")
     browse(tmp_path / "report.html", "--window-size=1300,2000", f"--screenshot={tmp_path}/shot.png")

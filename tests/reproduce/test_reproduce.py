@@ -75,6 +75,7 @@ def reproduce(
     return done
 
 
+@pytest.mark.integration
 def test_what_is_reproduced_without_the_workflow_is_done_for_it(project: Project, bare: dict[str, str]) -> None:
     assert "unfinished  trial/short seed 1" in reproduce(project, bare, "trial", "--minutes", "0.000001").stdout
     assert "done        trial/short seed 1" in reproduce(project, bare, "trial", "--minutes", "5").stdout
@@ -93,6 +94,7 @@ def test_what_is_reproduced_without_the_workflow_is_done_for_it(project: Project
     project.write("workflow/tables/trial.yaml", TRIAL)
 
 
+@pytest.mark.integration
 def test_a_test_set_that_has_changed_is_translated_and_scored_again(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -109,6 +111,7 @@ def test_a_test_set_that_has_changed_is_translated_and_scored_again(
         text.write_bytes(whole)
 
 
+@pytest.mark.integration
 def test_what_is_restored_is_done_too(project: Project, bare: dict[str, str]) -> None:
     reproduce(project, bare, "trial")
     runs = project.folder / "results/runs/trial"
@@ -124,6 +127,7 @@ def test_what_is_restored_is_done_too(project: Project, bare: dict[str, str]) ->
     runs.with_name("aside").rename(runs)
 
 
+@pytest.mark.integration
 def test_an_ensemble_is_made_when_all_its_models_are(project: Project, bare: dict[str, str]) -> None:
     system = changed(updates=4, checkpoint_every="4 updates") | {"seeds": [1, 2]}
     row = {"label": "both", "system": "short", "at": "last", "ensemble": True, "decoding": DECODING}
@@ -132,6 +136,7 @@ def test_an_ensemble_is_made_when_all_its_models_are(project: Project, bare: dic
     assert "Nothing to be done" in project.snakemake("-n", "results/tables/both.md").stdout
 
 
+@pytest.mark.integration
 def test_a_later_end_goes_on_and_makes_the_rows_again(project: Project, bare: dict[str, str]) -> None:
     reproduce(project, bare, "trial")
     project.write("workflow/tables/trial.yaml", table(short=changed(updates=15)))
@@ -160,6 +165,7 @@ def started(project: Project, env: dict[str, str], *arguments: str) -> Iterator[
         process.wait()
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("ended_by", ["budget", "SIGTERM", "SIGHUP"])
 def test_a_training_under_way_saves_what_it_has(project: Project, bare: dict[str, str], ended_by: str) -> None:
     project.write(
@@ -181,12 +187,14 @@ def test_a_training_under_way_saves_what_it_has(project: Project, bare: dict[str
     assert not (run / "training.json").exists()
 
 
+@pytest.mark.integration
 def test_a_run_that_another_command_makes_is_left_to_it(project: Project, bare: dict[str, str]) -> None:
     with exclusive_lock(project.folder / "results/runs/trial/short/seed1", "reproduce.lock"):
         done = reproduce(project, bare, "trial", "--seed", "1", expected=1)
     assert "another process trains here" in done.stderr and "failed      trial/short seed 1" in done.stdout
 
 
+@pytest.mark.integration
 def test_text_that_is_not_there_is_asked_for(tmp_path: Path, bare: dict[str, str]) -> None:
     lacking = Project(tmp_path / "lacking", {"trial": table(short=SYSTEM)}, limit=60)
     told = reproduce(lacking, bare, "trial", expected=1).stderr
@@ -198,6 +206,7 @@ def test_text_that_is_not_there_is_asked_for(tmp_path: Path, bare: dict[str, str
     )
 
 
+@pytest.mark.integration
 def test_a_failed_training_is_named_and_the_others_go_on(project: Project, bare: dict[str, str]) -> None:
     whole = changed(updates=2, checkpoint_every="1 updates")
     broken = whole | {"model": {**SYSTEM["model"], "max_positions": 2}}  # no sentence is that short
@@ -207,6 +216,7 @@ def test_a_failed_training_is_named_and_the_others_go_on(project: Project, bare:
     assert "logs/reproduce/broken/broken-seed1.log" in done.stderr
 
 
+@pytest.mark.integration
 def test_what_is_cheaper_to_finish_comes_first(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(project.folder)
     wide = SYSTEM | {"model": {**SYSTEM["model"], "width": 64}}

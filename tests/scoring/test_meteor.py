@@ -114,6 +114,7 @@ def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 DOG = 47.686860739575143  # what the jar prints of the second pair of GERMAN
 
 
+@pytest.mark.integration
 def test_all_lines_by_one_process(stand_in: Path) -> None:
     found = score_lines(["x"] * 300, ["y"] * 300, "tokenised", also=["meteor"], language="de")["meteor"]
     assert (found["score"], found["low"], found["high"]) == pytest.approx((DOG, DOG, DOG), abs=1e-4)
@@ -157,6 +158,7 @@ def test_the_score_of_counts(
     assert Meteor(language).corpus_score(["x"] * len(counts), [["y"] * len(counts)]).score == pytest.approx(score)
 
 
+@pytest.mark.integration
 def test_java_that_fails_is_told(stand_in: Path) -> None:
     (stand_in / "java").write_text("#!/bin/sh\necho 'Exception: no memory' >&2\nexit 1\n")
     with pytest.raises(DataError, match=r"meteor-1\.5\.jar: expected 23 numbers for each of 1 lines; Java said: Excep"):
@@ -207,6 +209,7 @@ def test_a_language_that_meteor_lacks_is_refused_with_the_table() -> None:
         check_tests("one", Table.model_validate(table), Workflow(tables=["one"]))
 
 
+@pytest.mark.integration
 def test_two_systems_are_compared_by_it(stand_in: Path) -> None:
     layout, what = Layout(stand_in), fakes.table(metrics=["bleu", "bleu1", "meteor"])
     fakes.write_results(layout, "toy", what, [1])

@@ -90,6 +90,7 @@ def folders(results: tuple[Layout, Table]) -> list[Path]:
     return [layout.scores("toy", row, "test", 1) for row in table.rows if row.system]
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("protocol", ENDINGS)
 def test_the_command_line_prints_our_scores(folders: list[Path], protocol: Protocol) -> None:
     ours = read_json(folders[0] / "scores.json")
@@ -201,6 +202,7 @@ def test_translations_of_another_text_or_model_are_refused(tmp_path: Path) -> No
     assert not (tmp_path / "scores.json").exists()
 
 
+@pytest.mark.integration
 def test_paired_bootstrap_is_sacrebleus(folders: list[Path]) -> None:
     found = compare(*folders)["tokenised"]
     hypotheses = [str(folder / "hypotheses.tok") for folder in folders]

@@ -55,11 +55,10 @@ def folders(copy_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> dict
     """A Transformer that has learned to copy, and two recurrent models that have learned little."""
     folder = tmp_path_factory.mktemp("serve")
     for name, model in MODELS.items():
-        updates = 400 if name == "copy" else 5
-        training = {
-            "batch": "1000 tokens", "updates": updates, "checkpoint_every": "400 updates",
-            "validate_every": "400 updates", "schedule": {"peak": 0.004, "warmup": 60}, "validation_bleu": False,
-        }  # fmt: skip
+        fast = {"optimizer": {"kind": "muon"}, "schedule": {"peak": 0.01, "warmup": 20, "cooldown": 60}}
+        training = {"batch": "1000 tokens", "validation_bleu": False} | (
+            {"updates": 200, **fast} if name == "copy" else {"updates": 5}
+        )
         run = folder / name
         run.mkdir()
         train(copy_corpus, run, Experiment.model_validate({"model": model, "training": training}), 1, "cpu", 1,
@@ -508,6 +507,7 @@ def command(*arguments: object) -> Iterator["subprocess.Popen[str]"]:
         process.communicate()
 
 
+@pytest.mark.integration
 def test_the_command_says_where_to_look_writes_nothing_and_ends_on_interrupt(
     folders: dict[str, Path], tmp_path: Path
 ) -> None:
@@ -665,6 +665,7 @@ def shades(page: "Page", selector: str) -> list[float]:
     return [float(alpha[1]) if alpha else 1.0 for alpha in alphas]
 
 
+@pytest.mark.integration
 @browsing
 def test_typing_shows_translation_scores_and_attention(page: "Page", port: int) -> None:
     line = "w3 w1 w7 w5"
@@ -688,6 +689,7 @@ def test_typing_shows_translation_scores_and_attention(page: "Page", port: int) 
         assert words(page, ".summary")[0].startswith(f"Highest attention from “{line.split()[place]}”: ")
 
 
+@pytest.mark.integration
 @browsing
 def test_layer_head_and_sublayer_can_be_chosen(page: "Page", port: int) -> None:
     line = "w2 w8"
@@ -710,6 +712,7 @@ def test_layer_head_and_sublayer_can_be_chosen(page: "Page", port: int) -> None:
 FOCUSED = """() => { const e = document.activeElement; return e.className || e.name || e.parentElement.className }"""
 
 
+@pytest.mark.integration
 @browsing
 def test_the_page_is_used_by_keyboard_alone(page: "Page") -> None:
     press = page.keyboard.press
@@ -745,6 +748,7 @@ def test_the_page_is_used_by_keyboard_alone(page: "Page") -> None:
     assert page.evaluate("document.activeElement.selectedOptions[0].text") == "copy/lstm, seed 1, last"
 
 
+@pytest.mark.integration
 @browsing
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_phone_needs_no_sideways_scrolling(browser: "Browser", port: int, scheme: str) -> None:
@@ -785,6 +789,7 @@ def contrast(page: "Page", selector: str) -> float:
     return (high + 0.05) / (low + 0.05)
 
 
+@pytest.mark.integration
 @browsing
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_word_stays_legible_under_any_shade(browser: "Browser", port: int, scheme: str) -> None:
@@ -799,6 +804,7 @@ def test_a_word_stays_legible_under_any_shade(browser: "Browser", port: int, sch
             assert contrast(page, kind) >= 4.5, kind
 
 
+@pytest.mark.integration
 @browsing
 def test_two_models_are_compared_side_by_side(page: "Page", port: int) -> None:
     page.fill("#text", "w1 w2 w3")
@@ -822,6 +828,7 @@ def test_two_models_are_compared_side_by_side(page: "Page", port: int) -> None:
     assert panels.count() == 1 and page.locator("mark").count() == 0
 
 
+@pytest.mark.integration
 @browsing
 def test_data_is_shown_as_text_never_as_markup(browser: "Browser", models: list[ServedModel]) -> None:
     evil = Slow(models[0])
@@ -836,6 +843,7 @@ def test_data_is_shown_as_text_never_as_markup(browser: "Browser", models: list[
         assert page.locator("img").count() == 0 and page.title() == "nmt: translations and attention"
 
 
+@pytest.mark.integration
 @browsing
 def test_stale_answers_are_dropped(browser: "Browser", models: list[ServedModel]) -> None:
     slow = Slow(models[0])
@@ -854,6 +862,7 @@ def test_stale_answers_are_dropped(browser: "Browser", models: list[ServedModel]
         assert not page.locator(".best").is_visible() and not page.locator(".look").is_visible()
 
 
+@pytest.mark.integration
 @browsing
 def test_a_busy_server_is_asked_again_and_a_dead_one_is_named(browser: "Browser", models: list[ServedModel]) -> None:
     with live(models[:1], Limits(rate=1, burst=0.5)) as port, opened(browser, port) as page:
@@ -867,6 +876,7 @@ def test_a_busy_server_is_asked_again_and_a_dead_one_is_named(browser: "Browser"
         page.get_by_text("The server does not answer. Is “nmt serve” still running?").wait_for()
 
 
+@pytest.mark.integration
 @browsing
 def test_pieces_join_to_words_and_weights_with_them(page: "Page") -> None:
     """Against the definition: a word's rows averaged, its columns summed."""

@@ -84,6 +84,7 @@ def line(stream: object) -> str:
     return stream.readline().strip()  # type: ignore[attr-defined,no-any-return]
 
 
+@pytest.mark.integration
 def test_a_third_process_waits_for_the_gpu_of_one_that_was_killed(
     two_gpus: None, holder: Callable[[], subprocess.Popen[str]]
 ) -> None:
@@ -95,6 +96,7 @@ def test_a_third_process_waits_for_the_gpu_of_one_that_was_killed(
     assert line(third.stdout) in {"GPU-aaaa-1", "GPU-bbbb-2"}
 
 
+@pytest.mark.integration
 def test_processes_share_gpus_where_that_is_asked_for(
     two_gpus: None, holder: Callable[[], subprocess.Popen[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -133,6 +135,7 @@ with claim_gpu("auto"):
 """
 
 
+@pytest.mark.integration
 def test_the_workflow_never_runs_two_trainings_on_one_gpu(two_gpus: None, tmp_path: Path) -> None:
     system = {"corpus": "scenes", "languages": "en-de", "training": {"updates": 2}}
     names = [f"s{number}" for number in range(4)]

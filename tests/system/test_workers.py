@@ -17,6 +17,7 @@ from nmt.system.interrupt import signal_handlers
 from nmt.system.workers import parallel_map, prefetch
 
 
+@pytest.mark.integration
 def test_results_come_in_order_whoever_made_them() -> None:
     held = list(range(1000))  # what a copy has without being sent it
 
@@ -31,6 +32,7 @@ def test_results_come_in_order_whoever_made_them() -> None:
     assert {maker for _, maker in parallel_map(work, range(20), 1)} == {os.getpid()}
 
 
+@pytest.mark.integration
 def test_an_error_is_the_callers_and_a_killed_process_is_named() -> None:
     def fail(n: int) -> int:
         return 1 // n
@@ -45,6 +47,7 @@ def test_an_error_is_the_callers_and_a_killed_process_is_named() -> None:
         list(parallel_map(die, [0, 1, 2], 2))
 
 
+@pytest.mark.integration
 def test_a_process_that_only_notes_signals_outlives_a_killed_copy() -> None:
     def work(n: int) -> None:
         if n == 1:
@@ -70,6 +73,7 @@ list(parallel_map(work, [1, 2], 2))
 """
 
 
+@pytest.mark.integration
 def test_copies_end_with_a_process_that_is_killed(tmp_path: Path) -> None:
     here = Path(__file__).parent.parent.parent
     process = subprocess.Popen([sys.executable, "-c", ENDLESS, str(here), str(tmp_path)])
@@ -91,6 +95,7 @@ def _alive(process: int) -> bool:
         return False
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("command", ["decode", "translate"])
 def test_translations_do_not_depend_on_how_many_share_them_out(model: Path, tmp_path: Path, command: str) -> None:
     lines = copy_lines(400, 5)

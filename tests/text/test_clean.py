@@ -227,6 +227,7 @@ def test_a_sample_of_text_that_was_not_cleaned_so_is_refused(tmp_path: Path) -> 
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("jobs", [2, 3])
 def test_workers_change_no_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jobs: int) -> None:
     monkeypatch.setattr(module, "BATCH", 3)
@@ -298,6 +299,7 @@ def test_a_split_without_a_word_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "clean").exists()
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_misaligned_and_ill_encoded_files(tmp_path: Path, jobs: int) -> None:
     raw = write_raw(tmp_path / "raw", train=TRAIN, valid=TRAIN)
@@ -315,11 +317,13 @@ def die(chunk: Lines) -> module.Cleaned:
     raise AssertionError(chunk)
 
 
+@pytest.mark.integration
 def test_a_killed_worker_is_reported() -> None:
     with pytest.raises(DataError, match="fewer jobs"), module._workers(2) as run:
         list(run(die, [[("a", "b")]]))
 
 
+@pytest.mark.integration
 def test_a_recipe_without_moses_needs_no_sacremoses() -> None:
     code = "\n".join(
         [

@@ -132,6 +132,7 @@ def test_words_converted_together_are_what_each_is_alone(scheme: Scheme, monkeyp
     assert [to_latin(word, scheme) for word in words] == alone
 
 
+@pytest.mark.integration
 def test_a_recipe_without_it_needs_no_aksharamukha() -> None:
     code = "import sys, nmt.text.clean, nmt.scoring.score; print('aksharamukha' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False\n"

@@ -201,6 +201,7 @@ def test_another_configuration_is_another_run(case: Case) -> None:
     assert case.publish()["run"] != run
 
 
+@pytest.mark.integration
 def test_a_longer_training_goes_on_in_its_run(case: Case, process: Callable[[], subprocess.Popen[bytes]]) -> None:
     run = case.publish()["run"]
     system = case.table.systems["small"]
@@ -233,6 +234,7 @@ def live(case: Case, process: subprocess.Popen[bytes], updates: int) -> str:
     return str(case.runs()[0].info.run_id)
 
 
+@pytest.mark.integration
 def test_follow_then_publish(case: Case, process: Callable[[], subprocess.Popen[bytes]]) -> None:
     run = live(case, process(), 200)
     assert len(curves(case.points(run))) == POINTS / 2
@@ -241,6 +243,7 @@ def test_follow_then_publish(case: Case, process: Callable[[], subprocess.Popen[
     assert len(points) == len(set(points)) == POINTS
 
 
+@pytest.mark.integration
 def test_a_killed_training_goes_on_in_its_run(case: Case, process: Callable[[], subprocess.Popen[bytes]]) -> None:
     """It rewinds to a checkpoint and repeats steps: same values, other times."""
     (case.run(1) / "training.json").rename(case.run(1) / "later.json")
@@ -353,6 +356,7 @@ def test_missing_results_are_errors(case: Case) -> None:
         case.publish()
 
 
+@pytest.mark.integration
 def test_mlflow_is_imported_late() -> None:
     code = "import nmt.tracking.prepare, nmt.tracking.follow, nmt.tracking.publish, sys; "
     code += "print([name for name in ('mlflow', 'torch', 'sacrebleu') if name in sys.modules])"

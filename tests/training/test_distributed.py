@@ -137,6 +137,7 @@ def by_two(copy_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("name", ALIKE)
 def test_two_processes_train_the_model_of_one(copy_corpus: Path, by_two: Path, tmp_path: Path, name: str) -> None:
     config = ALIKE[name]
@@ -160,11 +161,13 @@ def test_two_processes_train_the_model_of_one(copy_corpus: Path, by_two: Path, t
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5, msg=key)
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(("one", "other"), [("dropped", "again"), ("forced", "forced again")])
 def test_two_processes_give_the_same_bits_again(by_two: Path, one: str, other: str) -> None:
     assert_same(by_two / one, by_two / other)
 
 
+@pytest.mark.integration
 def test_processes_drop_different_elements(copy_corpus: Path, by_two: Path, tmp_path: Path) -> None:
     train(copy_corpus, tmp_path, DROPPED, 1, "cpu", 1, "copy/small")
     first, _ = (records(run, "loss") for run in (by_two / "dropped", tmp_path))
@@ -185,6 +188,7 @@ def disturbed(folder: Path, corpus: Path, number: signal.Signals) -> tuple[list[
     return codes, said, sorted(path.name for path in found.glob("update-*"))
 
 
+@pytest.mark.long
 def test_killed_and_told_to_stop_they_end_together_and_resume_bit_identical(
     copy_corpus: Path, by_two: Path, tmp_path: Path
 ) -> None:
@@ -199,6 +203,7 @@ def test_killed_and_told_to_stop_they_end_together_and_resume_bit_identical(
     assert_same(tmp_path / "run", by_two / "dropped")
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("rank", [0, 1])
 def test_an_error_of_one_process_is_told_once(copy_corpus: Path, tmp_path: Path, rank: int) -> None:
     nowhere = tmp_path / "nowhere"
@@ -208,6 +213,7 @@ def test_an_error_of_one_process_is_told_once(copy_corpus: Path, tmp_path: Path,
     assert said.count("nowhere/meta.json: no such file") == 1 and "another process" not in said
 
 
+@pytest.mark.integration
 def test_one_process_goes_on_where_two_were(copy_corpus: Path, by_two: Path, tmp_path: Path) -> None:
     config = ALIKE["transformer"]
     shutil.copytree(by_two / "transformer", tmp_path / "run")
@@ -220,6 +226,7 @@ def test_one_process_goes_on_where_two_were(copy_corpus: Path, by_two: Path, tmp
         assert ours == pytest.approx(theirs, rel=1e-5)
 
 
+@pytest.mark.integration
 def test_torchrun_starts_the_command(copy_corpus: Path, tmp_path: Path) -> None:
     config = json.dumps(shorter(DROPPED, 5).non_defaults())
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "nmt"]

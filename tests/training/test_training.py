@@ -79,6 +79,7 @@ def undisturbed(copy_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     return run
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("kind", "model", "peak", "updates"),
     [
@@ -147,10 +148,16 @@ except Interrupted as interruption:
 """
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("kind", "number"),
-    [(kind, signal.SIGKILL) for kind in KINDS]
-    + [("transformer", number) for number in (signal.SIGTERM, signal.SIGUSR1)],
+    [
+        ("transformer", signal.SIGKILL),
+        pytest.param("transformer", signal.SIGTERM, marks=pytest.mark.long),
+        pytest.param("transformer", signal.SIGUSR1, marks=pytest.mark.long),
+        pytest.param("s2s", signal.SIGKILL, marks=pytest.mark.long),
+        pytest.param("local attention", signal.SIGKILL, marks=pytest.mark.long),
+    ],
 )
 def test_killed_anywhere_and_started_again_ends_bit_identical(
     copy_corpus: Path, undisturbed: Path, tmp_path: Path, kind: str, number: signal.Signals
@@ -182,11 +189,11 @@ def test_killed_anywhere_and_started_again_ends_bit_identical(
     assert losses(records) == losses(expected)
 
 
-def test_accumulation_and_bigger_batches_agree(copy_corpus: Path, tmp_path: Path) -> None:
+def test_accumulation_and_bigger_batches_agree(small_corpus: Path, tmp_path: Path) -> None:
     options = {"optimizer": {"epsilon": 1e-3}, "updates": 3, "validation_bleu": False}
     model = {"dropout": 0.0}
-    run_to_end(copy_corpus, tmp_path / "one", experiment(model, **options, batch="6000 sentences"))
-    run_to_end(copy_corpus, tmp_path / "many", experiment(model, **options, batch="100 sentences", accumulate=60))
+    run_to_end(small_corpus, tmp_path / "one", experiment(model, **options, batch="600 sentences"))
+    run_to_end(small_corpus, tmp_path / "many", experiment(model, **options, batch="10 sentences", accumulate=60))
     for (name, a), b in zip(weights(tmp_path / "one", 3).items(), weights(tmp_path / "many", 3).values(), strict=True):
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5, msg=name)
 
@@ -467,7 +474,15 @@ except Interrupted as interruption:
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGUSR1])
+@pytest.mark.integration
+@pytest.mark.parametrize(
+    "number",
+    [
+        signal.SIGTERM,
+        pytest.param(signal.SIGKILL, marks=pytest.mark.long),
+        pytest.param(signal.SIGUSR1, marks=pytest.mark.long),
+    ],
+)
 def test_decoding_goes_on_after_the_last_whole_chunk(model: Path, tmp_path: Path, number: signal.Signals) -> None:
     source, whole, cut = tmp_path / "source.txt", tmp_path / "whole", tmp_path / "cut"
     source.write_text("".join(f"{line}\n" for line in ["", *copy_lines(150, 9)]))
@@ -530,6 +545,7 @@ def test_a_model_that_is_cut_short_is_named(copy_corpus: Path, undisturbed: Path
         Translator.load(tmp_path / "model", "cpu")
 
 
+@pytest.mark.integration
 def test_training_and_decoding_import_nothing_heavy() -> None:
     modules = "nmt.training.train, nmt.translation.decode_file, nmt.training.average, nmt.cli.main"
     code = f"import sys, {modules}; print(' '.join(sorted(sys.modules)))"

@@ -155,6 +155,7 @@ def test_settings_that_a_shell_would_run_are_refused(settings: dict[str, Any]) -
         parse(Workflow, yaml.safe_dump(settings), "config.yaml")
 
 
+@pytest.mark.integration
 def test_a_table_file_whose_name_a_shell_would_run_is_refused(tmp_path: Path) -> None:
     project = Project(tmp_path, {"one": TABLE})
     project.write(f"workflow/tables/{EVIL}.yaml", TABLE)
@@ -163,6 +164,7 @@ def test_a_table_file_whose_name_a_shell_would_run_is_refused(tmp_path: Path) ->
     assert not list(tmp_path.rglob("hacked"))
 
 
+@pytest.mark.integration
 def test_labels_captions_and_paths_of_files_are_never_run(tmp_path: Path) -> None:
     """What may hold any text reaches commands quoted."""
     odd = tmp_path / "$(touch hacked) 'x'.en"

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from snakes import Project, jobs
 
+pytestmark = pytest.mark.integration
 SYSTEM: dict[str, Any] = {
     "corpus": "scenes",
     "languages": "en-de",

@@ -31,6 +31,7 @@ from nmt.plan.systems import experiment
 SCRIPTS = os.environ.get("NMT_SLURM")
 LINK = Path("/etc/slurm/slurm.conf")
 pytestmark = [
+    pytest.mark.long,
     pytest.mark.skipif(SCRIPTS is None, reason="NMT_SLURM (a folder with slurm-up.sh and slurm-down.sh) is not set"),
     pytest.mark.skipif(os.getuid() != 0, reason="starting a cluster needs root"),
     pytest.mark.timeout(900),

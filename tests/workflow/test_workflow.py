@@ -85,6 +85,7 @@ def test_an_editor_finds_wrong_keys_of_systems(place: str, wrong: Any) -> None:
     assert faults(table) == [place]
 
 
+@pytest.mark.integration
 def test_every_table_can_be_asked_for_by_name(tmp_path: Path) -> None:
     tables = {path.stem: load_table(path) for path in (ROOT / "workflow" / "tables").glob("*.yaml")}
     project = Project(tmp_path, {"one": TABLE})
@@ -105,6 +106,7 @@ def test_every_table_can_be_asked_for_by_name(tmp_path: Path) -> None:
     assert jobs(done.stdout)["train"] == len(said)
 
 
+@pytest.mark.integration
 def test_systems_share_their_data_and_rows_their_training(project: Project) -> None:
     done = project.snakemake("--dry-run")
     data = {"download": 1, "clean": 1, "subwords": 1, "encode": 1}
@@ -130,6 +132,7 @@ PICTURED: dict[str, Any] = {
 }
 
 
+@pytest.mark.integration
 def test_pictures_are_drawn_and_seen_where_systems_look_at_them(tmp_path: Path) -> None:
     project = stubbed(tmp_path)
     project.write("workflow/tables/one.yaml", PICTURED)
@@ -142,6 +145,7 @@ def test_pictures_are_drawn_and_seen_where_systems_look_at_them(tmp_path: Path) 
     assert "Nothing to be done" in project.snakemake().stdout
 
 
+@pytest.mark.integration
 def test_pictures_and_features_of_the_users_own(tmp_path: Path) -> None:
     project = stubbed(tmp_path)
     for name in ("train", "valid", "test"):
@@ -164,12 +168,14 @@ def test_pictures_and_features_of_the_users_own(tmp_path: Path) -> None:
     assert message in project.snakemake("--dry-run").stdout
 
 
+@pytest.mark.integration
 def test_seeds_and_limit_from_the_command_line(project: Project) -> None:
     done = project.snakemake("--dry-run", "--config", "seeds=[1, 2, 3]", "limit=5", "results=elsewhere")
     assert jobs(done.stdout)["train"] == 6
     assert "elsewhere/corpora/scenes-first5/en-de/raw --limit=5" in done.stdout
 
 
+@pytest.mark.integration
 def test_a_second_run_has_nothing_to_do(first_run: tuple[Path, str], built: Project) -> None:
     assert "results/tables/one.html" in first_run[1]
     assert "Nothing to be done" in built.snakemake().stdout
@@ -178,6 +184,7 @@ def test_a_second_run_has_nothing_to_do(first_run: tuple[Path, str], built: Proj
 SHARDED = ["--config", "shards={clean: 2, encode: 3, decode: 2}"]
 
 
+@pytest.mark.integration
 def test_shards_are_jobs_of_their_own(project: Project) -> None:
     said = project.snakemake(*SHARDED)
     assert said.returncode == 0, said.stdout
@@ -213,6 +220,7 @@ CHANGES: dict[str, tuple[dict[str, Any], dict[str, int]]] = {
 }
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_change_makes_again_only_what_depends_on_it(built: Project, change: str) -> None:
     table, expected = CHANGES[change]
@@ -220,6 +228,7 @@ def test_a_change_makes_again_only_what_depends_on_it(built: Project, change: st
     assert jobs(built.snakemake("--dry-run").stdout) == expected
 
 
+@pytest.mark.integration
 def test_where_things_run_and_new_tables_make_nothing_again(built: Project) -> None:
     elsewhere = ["--config", "device=auto", "mirror=/nowhere"]
     assert "Nothing to be done" in built.snakemake("--dry-run", *elsewhere).stdout
@@ -227,6 +236,7 @@ def test_where_things_run_and_new_tables_make_nothing_again(built: Project) -> N
     assert "Nothing to be done" in built.snakemake("--dry-run").stdout
 
 
+@pytest.mark.integration
 def test_a_killed_training_is_tried_again_and_finds_its_state(project: Project) -> None:
     project.env["STUB_FAILURES"] = "2"
     done = project.snakemake()
@@ -235,6 +245,7 @@ def test_a_killed_training_is_tried_again_and_finds_its_state(project: Project) 
     assert len(state.read_text()) == 3
 
 
+@pytest.mark.integration
 def test_a_report_that_fails_leaves_the_last_one(built: Project) -> None:
     tables = built.folder / "results/tables"
     (tables / "one.md").write_text("the last one\n")
@@ -246,6 +257,7 @@ def test_a_report_that_fails_leaves_the_last_one(built: Project) -> None:
     assert (built.folder / "results/figures/one/loss.png").exists()
 
 
+@pytest.mark.integration
 def test_users_files_are_watched(project: Project) -> None:
     for name in ("a.en", "a.de"):
         (project.folder / name).write_text("x\n")
@@ -289,6 +301,7 @@ FILES = {
 }
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("case", FILES)
 def test_wrong_files_are_said_once_and_alone(project: Project, case: str) -> None:
     name, text, message = FILES[case]
@@ -305,6 +318,7 @@ def test_wrong_files_are_said_once_and_alone(project: Project, case: str) -> Non
     assert "Traceback" not in done.stdout
 
 
+@pytest.mark.integration
 def test_a_wrong_table_that_nobody_asked_for_is_left_out(project: Project) -> None:
     project.write("workflow/tables/draft.yaml", {"x": 1})
     done = project.snakemake("--dry-run")
@@ -313,6 +327,7 @@ def test_a_wrong_table_that_nobody_asked_for_is_left_out(project: Project) -> No
     assert asked.returncode == 1 and "draft.yaml, line 1: x: unknown key" in asked.stdout
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("case", WRONG)
 def test_wrong_settings_are_said_once_and_alone(project: Project, case: str) -> None:
     arguments, message = WRONG[case]
@@ -322,6 +337,7 @@ def test_wrong_settings_are_said_once_and_alone(project: Project, case: str) -> 
     assert "Traceback" not in done.stdout
 
 
+@pytest.mark.integration
 def test_lint(tmp_path: Path) -> None:
     done = Project(tmp_path, {"one": TABLE}).snakemake("--lint")
     assert done.returncode == 0, done.stdout
