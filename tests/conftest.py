@@ -4,8 +4,9 @@ import os
 
 os.environ.pop("MLFLOW_TRACKING_URI", None)  # tests keep to stores of their own
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests are many small operations; a second thread only spins
-for _cache in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
-    os.environ.setdefault(_cache, "1024")  # small models of many shapes: half of their time would be making kernels
+# Small models have many shapes. With a small cache, half of their time would be compiling kernels.
+os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "1024")
+os.environ.setdefault("LRU_CACHE_CAPACITY", "1024")
 
 from pathlib import Path
 
