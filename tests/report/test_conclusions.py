@@ -19,6 +19,7 @@ VERDICTS = ("holds", "in part", "does not hold", "undecided")
 SURE = 0.025  # one-sided: a difference with a smaller p is told from chance, and set in bold
 NUMBER = r"[+−]\d+\.\d"
 LINK = re.compile(r" \(\[table\]\(\.\./\.\./results/tables/(\w+)\.md\)\)$")
+PAIR = re.compile(r"^([a-z]{2}-[a-z]{2}): ")
 COMPARED = re.compile(r"“([^”]+)” − “([^”]+)”: (.+)")
 DIFFERENCE = re.compile(rf"(\w+) (\*\*)?({NUMBER})(?:\*\*)?(?: \(by seed ({NUMBER}(?:, {NUMBER})*)\))?")
 LEVELS = re.compile(r"“([^”]+)”: (.+)")
@@ -42,6 +43,7 @@ class Effect(NamedTuple):
 
     table: str
     text: str
+    languages: str = ""
 
 
 def grids(page: Path) -> Iterator[Grid]:
@@ -56,7 +58,9 @@ def claims() -> list[list[str]]:
 
 def effects(cell: str) -> list[Effect]:
     lines = cell.split("<br>")
-    return [Effect(LINK.findall(line)[0], LINK.sub("", line)) for line in lines]
+    return [
+        Effect(LINK.findall(line)[0], PAIR.sub("", LINK.sub("", line)), "".join(PAIR.findall(line))) for line in lines
+    ]
 
 
 def row(table: str, label: str, test: str | None = None) -> Json:
@@ -120,6 +124,16 @@ def test_each_conclusion_has_an_effect_and_a_verdict_that_goes_with_it() -> None
         assert effects(cell)
         if " − “" in cell:  # undecided where no difference is told from chance, and there alone
             assert ("**" not in cell) == verdict.startswith("undecided"), cell
+        elif "(published" not in cell and "%" not in cell:
+            assert verdict.startswith("undecided"), cell
+
+
+def test_effects_in_two_language_pairs_say_which() -> None:
+    for _, _, cell in claims():
+        found = effects(cell)
+        pairs = [read_json(ROOT / "results" / "tables" / f"{effect.table}.json")["rows"] for effect in found]
+        languages = [next(row["languages"] for row in rows if not row["quoted"]) for rows in pairs]
+        assert [effect.languages for effect in found] == (languages if len(set(languages)) > 1 else [""] * len(found))
 
 
 def cell(header: str, ours: Json, table: str) -> str:
