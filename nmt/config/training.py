@@ -88,7 +88,9 @@ class Training(Strict):
     validation_bleu: bool = Field(True, description="translate the validation set greedily at each validation")
     train_bleu: Count = Field(0, description="training sentences to translate at each validation, for their BLEU")
     monitor: Literal["loss", "bleu"] = Field("loss", description="what decides which checkpoint is best, on validation")
-    patience: Positive | None = Field(None, description="stop after this many validations without a better one")
+    patience: Positive | None = Field(
+        None, description="end after this many validations in a row without improvement of `monitor`; null: never"
+    )
     keep_last: Positive | None = Field(None, description="newest checkpoints to keep; null: all")
     keep_best: Count = Field(1, description="best checkpoints to keep in addition")
     precision: Literal["fp32", "bf16"] = Field("fp32", description="number format of the computation")
