@@ -17,7 +17,7 @@ from nmt.system.files import write_json
     [
         (["train", "{tmp}", "{tmp}/run", "--config", "{training: {batsh: 3}}"], "unknown key; did you mean 'batch'"),
         (["train", "{tmp}", "{tmp}/run", "--config", "{training: {epochs: 1}}"], "meta.json: no such file"),
-        (["train", "{tmp}", "{tmp}/latin1", "--config", "{training: {epochs: 1}}"], "got one that another stage made"),
+        (["train", "{tmp}", "{tmp}/latin1", "--config", "{training: {epochs: 1}}"], "got the output of another stage"),
         (["train", "{tmp}", "{tmp}/run", "--name", "run"], "--name: expected TABLE/SYSTEM, each of letters, digits"),
         (["translate", "{tmp}/nothing"], "nothing: no such model directory"),
         (["translate", "{tmp}", "--length-penalty", "400"], "expected a number from -10 to 10, got 400.0"),

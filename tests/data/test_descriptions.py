@@ -92,7 +92,7 @@ def test_a_text_without_common_words_and_a_damaged_analysis_are_refused(tmp_path
     code, output = run("lsa", tmp_path / "text", tmp_path / "lsa.npz")
     assert code == 1 and "words that 3 or more lines share" in output and not (tmp_path / "lsa.npz").exists()
     code, output = run("lsa", tmp_path / "text", tmp_path / "text")
-    assert code == 1 and "text: expected another file than is read" in output
+    assert code == 1 and "text: expected an output file, got the input" in output
     assert (tmp_path / "text").read_text() == "one\ntwo\n"
     (tmp_path / "lsa.npz").write_bytes(b"no archive")
     with pytest.raises(DataError, match="nmt lsa"):

@@ -20,7 +20,7 @@ from nmt.data.features import choose, no_pictures, pictures_of_split
 from nmt.models.build import build
 from nmt.models.multimodal import ImageQueries
 from nmt.models.multimodal import Multimodal as Model
-from nmt.serve.models import Served
+from nmt.serve.models import ServedModel
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import read_json, write_json
 from nmt.text.subwords import learn
@@ -309,5 +309,5 @@ def test_attention_over_a_picture_needs_one_and_a_model_that_sees(trained: Path,
 def test_other_formats_and_the_page_know_what_they_cannot_hold(trained: Path, tmp_path: Path) -> None:
     code, output = run("export", trained, tmp_path / "out", "--format", "ctranslate2")
     assert code == 1 and "expected a Transformer, got a multimodal model" in output
-    served = Served("seeing", Translator.load(trained, "cpu"))
+    served = ServedModel("seeing", Translator.load(trained, "cpu"))
     assert served.sublayers == dict.fromkeys(["source", "encoder", "decoder"], (1, 2))

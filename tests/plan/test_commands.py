@@ -87,6 +87,7 @@ def of_rules(output: str) -> set[tuple[str, ...]]:
     return {tuple(shlex.split(line)) for line in lines}
 
 
+@pytest.mark.integration
 def test_rules_and_reproduce_run_the_same_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     vectors = tmp_path / "my glove.txt"
     vectors.write_text("a 1 2\n")

@@ -143,6 +143,7 @@ def test_what_does_not_fit_this_version_is_told_with_its_file(tmp_path: Path) ->
         build_stored(Cleaning, {"lowercas": False}, tmp_path / "a.json")
 
 
+@pytest.mark.integration
 def test_files_are_as_private_as_the_user_says(tmp_path: Path) -> None:
     code = "import sys; from pathlib import Path; from nmt.system.files import write_json; "
     code += "write_json(Path(sys.argv[1]), {})"
@@ -181,6 +182,7 @@ def test_what_was_about_to_be_replaced_is_put_back_or_deleted(tmp_path: Path) ->
     assert names(tmp_path) == ["folder"] and names(tmp_path / "folder") == []
 
 
+@pytest.mark.integration
 def test_what_a_killed_process_left_is_deleted_and_what_a_living_one_writes_is_not(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], check=False)
     assert len(names(tmp_path)) == 2

@@ -265,6 +265,7 @@ def test_a_killed_training_goes_on_in_its_run(case: Case, process: Callable[[], 
     assert case.runs()[0].info.status == "FINISHED"
 
 
+@pytest.mark.integration
 def test_a_log_of_another_training_is_not_followed(case: Case) -> None:
     case.follow(ended())
     assert case.runs() == []
@@ -310,6 +311,7 @@ def test_scores_of_one_model_are_no_ensemble(case: Case) -> None:
         publish_ensemble(case.layout.run("toy", "small", "1-2"), case.tracking, "toy", "small", "1-2", [case.scores(1)])
 
 
+@pytest.mark.integration
 def test_a_dead_server_costs_warnings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     case = Case(tmp_path, [1, 2], DEAD)
     parents = {"toy/small": None, "toy/large": None}
@@ -332,6 +334,7 @@ def test_what_a_dead_server_missed_is_made_up_for(tmp_path: Path, empty_store: P
     assert case.publish()["status"] == "published"
 
 
+@pytest.mark.integration
 def test_a_store_left_for_later_is_written_by_publish_alone(tmp_path: Path, empty_store: Path) -> None:
     case = Case(tmp_path, [1, 2])
     folder = tmp_path / "later"

@@ -524,7 +524,7 @@ def test_a_file_that_cannot_be_written_is_named_before_translating(model: Path, 
     out.mkdir()
     with pytest.raises(DataError, match="out: expected a file to write, got a folder"):
         decode_file(model, source, out, Decoding(), "cpu", 1)
-    with pytest.raises(DataError, match=r"source\.txt: expected another file than is read"):
+    with pytest.raises(DataError, match=r"source\.txt: expected an output file, got the input"):
         decode_file(model, source, source, Decoding(), "cpu", 1)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "source.txt"]
     assert source.read_text() == "w1 w2\n"

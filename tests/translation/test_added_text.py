@@ -209,10 +209,10 @@ def test_what_is_translated_is_not_overwritten(model: Path, tmp_path: Path) -> N
     text.write_text("w1 w2\n")
     for command in (["translate-text", model, text, text], ["translate", model, text, "--out", text]):
         code, output = run(*command, "--device", "cpu")
-        assert code == 1 and "text.txt: expected another file than is read" in output
+        assert code == 1 and "text.txt: expected an output file, got the input" in output
     for source, out, message in (
         (text, "decoding.json", "expected another name than those of the files beside it"),
-        (tmp_path / "nbest.tsv", "out.txt", "nbest.tsv: expected another file than is read"),
+        (tmp_path / "nbest.tsv", "out.txt", "nbest.tsv: expected an output file, got the input"),
     ):
         source.write_text("w1 w2\n")
         code, output = run("decode", model, source, tmp_path / out, "--device", "cpu")
