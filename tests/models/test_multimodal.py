@@ -238,6 +238,7 @@ def trained(scenes: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "model"
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(("shown", "low", "high"), [("right", 1, 1), ("blank", 0.2, 0.8), ("random", 0.2, 0.8)])
 def test_a_trained_model_writes_what_the_picture_shows(
     scenes: Path, trained: Path, tmp_path: Path, shown: str, low: float, high: float
@@ -250,6 +251,7 @@ def test_a_trained_model_writes_what_the_picture_shows(
     assert low <= sum(ours == reference for ours, reference in pairs) / 40 <= high
 
 
+@pytest.mark.integration
 def test_the_library_takes_pictures_too_and_says_where_it_looked(scenes: Path, trained: Path) -> None:
     translator = Translator.load(trained, "cpu")
     shown = translator.pictures(scenes / "test.npy", "right", 40)
@@ -260,6 +262,7 @@ def test_the_library_takes_pictures_too_and_says_where_it_looked(scenes: Path, t
     assert int(looked[-1].sum(0)[0].argmax()) == brightest
 
 
+@pytest.mark.integration
 def test_decoding_without_features_is_refused_and_a_model_of_text_takes_none(
     scenes: Path, trained: Path, model: Path, tmp_path: Path
 ) -> None:
@@ -267,6 +270,7 @@ def test_decoding_without_features_is_refused_and_a_model_of_text_takes_none(
     assert code == 1 and "--images: expected image features" in output and not (tmp_path / "out").exists()
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(("head", "maps"), [("all", 4), ("1", 2), ("mean", 3)])
 def test_attention_is_laid_over_the_picture(trained: Path, tmp_path: Path, head: str, maps: int) -> None:
     """Of a model with 2 layers and 2 heads, for a sentence of which it writes two words and EOS."""
@@ -292,6 +296,7 @@ def test_attention_is_laid_over_the_picture(trained: Path, tmp_path: Path, head:
     assert (tmp_path / "out" / "image.png").stat().st_size > 10_000
 
 
+@pytest.mark.integration
 def test_attention_over_a_picture_needs_one_and_a_model_that_sees(trained: Path, model: Path, tmp_path: Path) -> None:
     from PIL import Image
 
@@ -306,6 +311,7 @@ def test_attention_over_a_picture_needs_one_and_a_model_that_sees(trained: Path,
     assert code == 1 and "--image: expected a model of resnet50's features, 49 regions of 2048 channels" in output
 
 
+@pytest.mark.integration
 def test_other_formats_and_the_page_know_what_they_cannot_hold(trained: Path, tmp_path: Path) -> None:
     code, output = run("export", trained, tmp_path / "out", "--format", "ctranslate2")
     assert code == 1 and "expected a Transformer, got a multimodal model" in output

@@ -41,6 +41,7 @@ from nmt.translation.translator import Translation, Translator
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
+pytestmark = pytest.mark.integration  # a server, and a model that has learned to copy
 FAST = Limits(rate=1e6)
 MODELS = {
     "copy": {"layers": 2, "width": 64, "ffn": 128, "heads": 4, "dropout": 0.0},
@@ -507,7 +508,6 @@ def command(*arguments: object) -> Iterator["subprocess.Popen[str]"]:
         process.communicate()
 
 
-@pytest.mark.integration
 def test_the_command_says_where_to_look_writes_nothing_and_ends_on_interrupt(
     folders: dict[str, Path], tmp_path: Path
 ) -> None:
@@ -665,7 +665,6 @@ def shades(page: "Page", selector: str) -> list[float]:
     return [float(alpha[1]) if alpha else 1.0 for alpha in alphas]
 
 
-@pytest.mark.integration
 @browsing
 def test_typing_shows_translation_scores_and_attention(page: "Page", port: int) -> None:
     line = "w3 w1 w7 w5"
@@ -689,7 +688,6 @@ def test_typing_shows_translation_scores_and_attention(page: "Page", port: int) 
         assert words(page, ".summary")[0].startswith(f"Highest attention from “{line.split()[place]}”: ")
 
 
-@pytest.mark.integration
 @browsing
 def test_layer_head_and_sublayer_can_be_chosen(page: "Page", port: int) -> None:
     line = "w2 w8"
@@ -712,7 +710,6 @@ def test_layer_head_and_sublayer_can_be_chosen(page: "Page", port: int) -> None:
 FOCUSED = """() => { const e = document.activeElement; return e.className || e.name || e.parentElement.className }"""
 
 
-@pytest.mark.integration
 @browsing
 def test_the_page_is_used_by_keyboard_alone(page: "Page") -> None:
     press = page.keyboard.press
@@ -748,7 +745,6 @@ def test_the_page_is_used_by_keyboard_alone(page: "Page") -> None:
     assert page.evaluate("document.activeElement.selectedOptions[0].text") == "copy/lstm, seed 1, last"
 
 
-@pytest.mark.integration
 @browsing
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_phone_needs_no_sideways_scrolling(browser: "Browser", port: int, scheme: str) -> None:
@@ -789,7 +785,6 @@ def contrast(page: "Page", selector: str) -> float:
     return (high + 0.05) / (low + 0.05)
 
 
-@pytest.mark.integration
 @browsing
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_word_stays_legible_under_any_shade(browser: "Browser", port: int, scheme: str) -> None:
@@ -804,7 +799,6 @@ def test_a_word_stays_legible_under_any_shade(browser: "Browser", port: int, sch
             assert contrast(page, kind) >= 4.5, kind
 
 
-@pytest.mark.integration
 @browsing
 def test_two_models_are_compared_side_by_side(page: "Page", port: int) -> None:
     page.fill("#text", "w1 w2 w3")
@@ -828,7 +822,6 @@ def test_two_models_are_compared_side_by_side(page: "Page", port: int) -> None:
     assert panels.count() == 1 and page.locator("mark").count() == 0
 
 
-@pytest.mark.integration
 @browsing
 def test_data_is_shown_as_text_never_as_markup(browser: "Browser", models: list[ServedModel]) -> None:
     evil = Slow(models[0])
@@ -843,7 +836,6 @@ def test_data_is_shown_as_text_never_as_markup(browser: "Browser", models: list[
         assert page.locator("img").count() == 0 and page.title() == "nmt: translations and attention"
 
 
-@pytest.mark.integration
 @browsing
 def test_stale_answers_are_dropped(browser: "Browser", models: list[ServedModel]) -> None:
     slow = Slow(models[0])
@@ -862,7 +854,6 @@ def test_stale_answers_are_dropped(browser: "Browser", models: list[ServedModel]
         assert not page.locator(".best").is_visible() and not page.locator(".look").is_visible()
 
 
-@pytest.mark.integration
 @browsing
 def test_a_busy_server_is_asked_again_and_a_dead_one_is_named(browser: "Browser", models: list[ServedModel]) -> None:
     with live(models[:1], Limits(rate=1, burst=0.5)) as port, opened(browser, port) as page:
@@ -876,7 +867,6 @@ def test_a_busy_server_is_asked_again_and_a_dead_one_is_named(browser: "Browser"
         page.get_by_text("The server does not answer. Is “nmt serve” still running?").wait_for()
 
 
-@pytest.mark.integration
 @browsing
 def test_pieces_join_to_words_and_weights_with_them(page: "Page") -> None:
     """Against the definition: a word's rows averaged, its columns summed."""

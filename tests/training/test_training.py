@@ -198,6 +198,7 @@ def test_accumulation_and_bigger_batches_agree(small_corpus: Path, tmp_path: Pat
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5, msg=name)
 
 
+@pytest.mark.integration
 def test_bf16_learns_too(copy_corpus: Path, tmp_path: Path) -> None:
     config = experiment(updates=60, precision="bf16", validate_every="60 updates", validation_bleu=False)
     run_to_end(copy_corpus, tmp_path, config)
@@ -648,6 +649,7 @@ def test_consistency_begins_with_the_last_updates(copy_corpus: Path, tmp_path: P
         assert_same_weights(tmp_path / "one", tmp_path / "two", 5)
 
 
+@pytest.mark.integration
 def test_consistency_brings_predictions_of_two_passes_together(copy_corpus: Path, tmp_path: Path) -> None:
     apart = []
     for weight in (1e-9, 5.0):
