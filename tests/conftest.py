@@ -7,7 +7,6 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests are many small operations
 # Small models have many shapes. With a small cache, half of their time would be compiling kernels.
 os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "1024")
 os.environ.setdefault("LRU_CACHE_CAPACITY", "1024")
-os.fsync = lambda _: None  # the files of tests need not survive a power failure
 
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from nmt.data.encode import encode_corpus
 from nmt.text.subwords import learn
 
 pytest_plugins = ["guards"]
+os.fsync = lambda _: None  # the files of tests need not survive a power failure
 
 
 def encoded_copies(folder: Path, pairs: int) -> Path:
