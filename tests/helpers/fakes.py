@@ -1,6 +1,8 @@
 """A small results folder, as the stages write it, for the tests of what comes after training."""
 
 import json
+import shutil
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,11 +13,12 @@ from nmt.config.table import Row, Table
 from nmt.data.encode import encode_corpus
 from nmt.plan.layout import Layout
 from nmt.scoring.score import score
-from nmt.system.files import sha256, write_json, write_text
+from nmt.system.files import digest, sha256, write_json, write_text
 from nmt.text.clean import clean_line
 from nmt.text.subwords import learn
 from nmt.training.experiment import Experiment, identity
 
+_made = tempfile.TemporaryDirectory()
 PAIRS = [
     ("A dog runs across the grass.", "Ein Hund rennt über das Gras."),
     ("Two men sit on a bench.", "Zwei Männer sitzen auf einer Bank."),
@@ -149,8 +152,19 @@ def write_scores(
     return out
 
 
-def write_results(layout: Layout, name: str, what: Table, seeds: list[int], synthetic: bool = False) -> None:
-    """Everything that a table is made of; the corpus `drawn` is synthetic in any case."""
+def write_results(layout: Layout, name: str, what: Table, seeds: Sequence[int], synthetic: bool = False) -> None:
+    """Write everything that a table is made of; the corpus `drawn` is synthetic in any case.
+
+    The same arguments give the same files, which are made once in a process and copied.
+    """
+    made = Path(_made.name, digest([name, what.model_dump(mode="json"), list(seeds), synthetic, layout.limit]))
+    if not made.exists():
+        made.mkdir()
+        _make_results(Layout(made, layout.limit), name, what, seeds, synthetic)
+    shutil.copytree(made, layout.results, dirs_exist_ok=True)
+
+
+def _make_results(layout: Layout, name: str, what: Table, seeds: Sequence[int], synthetic: bool) -> None:
     for system in what.systems.values():
         write_corpus(layout, system, synthetic or system.corpus == "drawn")
     for index, row in enumerate(what.rows):
