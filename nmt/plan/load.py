@@ -75,5 +75,5 @@ def choose(what: str, name: str, known: Mapping[str, Value]) -> Value:
     """The value of a name; raises ConfigError with the nearest name."""
     if name in known:
         return known[name]
-    there = ", ".join(known) or "nothing, for there is none"
-    raise ConfigError(f"{what} '{name}'{nearest(name, list(known))}; expected one of: {there}")
+    names = ", ".join(known) or "(none exists)"
+    raise ConfigError(f"{what} '{name}'{nearest(name, list(known))}; expected one of: {names}")

@@ -27,7 +27,7 @@ BYTE_ORDER_MARK = "\ufeff"  # some editors write it at the start of a file
 MARKS = ("corpus.json", "report.json", "subwords.json", "meta.json", "provenance.json")
 """One file each that identifies a folder of raw text, cleaned text, subwords, encoded text, or a model."""
 DROPPED = "train.dropped.txt"
-"""Line numbers, from 1, of the raw training lines that cleaning dropped; without this file, none were."""
+"""Line numbers, from 1, of the raw training lines that cleaning dropped. If it dropped no line, there is no file."""
 
 
 def read_lines(path: Path, first: int = 0) -> Iterator[str]:

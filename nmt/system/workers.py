@@ -84,7 +84,7 @@ def _do(item: Any) -> Any:
 
 
 def prefetch(items: Iterator[Item]) -> Generator[Item, None, None]:
-    """Yield the same items, none of which may be None; a thread makes the next item while one is in use."""
+    """Yield the same items; a thread makes the next item while one is in use. No item may be None."""
     with ThreadPoolExecutor(1) as thread:
         upcoming = thread.submit(next, items, None)
         while (item := upcoming.result()) is not None:
