@@ -87,7 +87,9 @@ def first_updates(encoded: Path, recipe: str) -> list[Update]:
     data, updates = Parallel(encoded, "train"), []
     for number, indices in enumerate(data.batches(BATCHES[recipe], (1, 0))[:UPDATES], 1):
         batch = data.batch(indices).map_tensors(torch.Tensor.pin_memory)
-        updates.append(Update(number, 0, number, 0.0, batch.pieces, dropout_seed(1, number, 0), [batch]))
+        updates.append(
+            Update(number, 0, number, 0.0, batch.pieces, len(batch.source), dropout_seed(1, number, 0), [batch])
+        )
     return updates
 
 

@@ -140,6 +140,24 @@ class AttentionConfig(Strict):
         "others 2015)",
     )
     window: Positive = Field(7, description="local attention: positions on either side of the centre")
+    centre_width: Positive | None = Field(
+        None,
+        description="local-p: inner width of the network that predicts the centre, which then has biases; null: the "
+        "model's width, without biases (Luong and others 2015, eq. 9)",
+    )
+    pad_source: bool = Field(
+        False,
+        description="local-p: the encoder reads as much padding before the sentence as the window has on one side, and "
+        "one piece more after it. The window lies around the rounded centre. Its places outside the sentence see the "
+        "padding's encodings, with a score of 0. So the decoder's first states hardly know the sentence",
+    )
+
+    @model_validator(mode="after")
+    def _needs_local_p(self) -> Self:
+        keys = [key for key in ("centre_width", "pad_source") if key in self.non_defaults()]
+        if keys and self.kind != "local-p":
+            raise ValueError(f"{keys[0]} is for kind: local-p only, got kind: {self.kind}; leave it out")
+        return self
 
 
 class RecurrentDropoutConfig(Strict):
@@ -167,8 +185,25 @@ class RecurrentConfig(Strict):
     input_feeding: bool = Field(
         False, description="feed the attentional state of a step to the next step (Luong and others 2015, section 3.3)"
     )
+    context_feeding: bool = Field(
+        False,
+        description="feed the context vector of a step to the next step, without its gradient; the first step gets the "
+        "encoder's last output",
+    )
+    activation: Literal["tanh", "relu"] = Field("tanh", description="activation of the attentional state")
+    scale_embeddings: bool = Field(
+        True,
+        description="multiply embeddings by sqrt(width); false: draw them from N(0, 1) instead, so they learn more "
+        "slowly",
+    )
+    output_bias: bool = Field(
+        False, description="the output projection has a bias; without tied weights both start as PyTorch's default"
+    )
     teacher_forcing: Annotated[float, Field(ge=0, le=1), Number] = Field(
         1.0, description="probability that a training step is fed the reference's last word, not the model's own"
+    )
+    teacher_forcing_draw: Literal["sentence", "batch"] = Field(
+        "sentence", description="what shares the draw of teacher_forcing at each step"
     )
     tied: Tied = "decoder"
     max_positions: Positive = Field(512, description="longest sentence, in pieces with BOS and EOS")
@@ -183,10 +218,22 @@ class RecurrentConfig(Strict):
             raise ValueError(
                 "score: dot needs an encoder and a decoder of the same width, got bidirectional: true; use general"
             )
-        if self.input_feeding and self.attention.kind == "none":
+        for key in ("input_feeding", "context_feeding"):
+            if getattr(self, key) and self.attention.kind == "none":
+                raise ValueError(
+                    f"{key}: true needs an attention, got kind: none; leave it out, the encoder's last output is fed "
+                    "at every step already"
+                )
+        if self.input_feeding and self.context_feeding:
+            raise ValueError("input_feeding and context_feeding exclude each other, got true for both; leave one out")
+        if not self.scale_embeddings and self.tied != "none":
             raise ValueError(
-                "input_feeding: true needs an attention, got kind: none; leave it out, the context is fed at every "
-                "step already"
+                f"scale_embeddings: false needs tied: none, got {self.tied}; an output projection with weights from "
+                "N(0, 1) would not learn"
+            )
+        if self.activation != "tanh" and self.attention.kind == "none":
+            raise ValueError(
+                f"activation is of the attention's output, got {self.activation} with attention kind: none"
             )
         return self
 

@@ -82,6 +82,9 @@ class Training(Strict):
     schedule: Schedule = Field(Schedule(), description="learning rate")
     label_smoothing: Probability = Field(0.0, description="label smoothing (Szegedy and others 2016)")
     consistency: Consistency | None = Field(None, description="R-Drop; null: one pass per sentence")
+    loss_mean: Literal["pieces", "sentences"] = Field(
+        "pieces", description="what the loss is a mean over; sentences: the mean of each sentence's mean"
+    )
     clip: AboveZero | None = Field(None, description="largest norm of the gradient; null: no clipping")
     checkpoint_every: Interval = Field("1 epochs", description="interval of checkpoints")
     validate_every: Interval = Field("1 epochs", description="interval of validations")
@@ -106,6 +109,8 @@ class Training(Strict):
             raise ValueError("epochs or updates must be given, otherwise training would never end")
         if self.monitor == "bleu" and not self.validation_bleu:
             raise ValueError("monitor: bleu needs validation_bleu: true")
+        if self.consistency and self.loss_mean == "sentences":
+            raise ValueError("consistency needs loss_mean: pieces, got sentences; leave one of them out")
         return self
 
     @model_validator(mode="after")

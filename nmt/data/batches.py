@@ -43,6 +43,12 @@ class Batch:
         """Ids of the pieces to predict (N,)."""
         return self.target[:, 1:].flatten().index_select(0, self.positions)
 
+    @property
+    def sentence_shares(self) -> Tensor:
+        """Weights of the pieces to predict (N,), float32: 1 divided by the number of them in the sentence."""
+        sentence = self.positions // (self.target.shape[1] - 1)
+        return sentence.bincount(minlength=len(self.target)).float().reciprocal().index_select(0, sentence)
+
     def to(self, device: torch.device) -> "Batch":
         """Copy the batch to a device; from pinned memory the copy is asynchronous."""
         return self.map_tensors(lambda tensor: tensor.to(device, non_blocking=True))

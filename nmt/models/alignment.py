@@ -16,7 +16,9 @@ class Alignment(nn.Module):
         if config.score == "additive":
             self.queries, self.energy = nn.Linear(width, width), nn.Linear(width, 1, bias=False)
         if config.kind == "local-p":
-            self.centre = nn.Sequential(nn.Linear(width, width, bias=False), nn.Tanh(), nn.Linear(width, 1, bias=False))
+            inner, bias = config.centre_width or width, config.centre_width is not None
+            self.centre = nn.Sequential(nn.Linear(width, inner, bias), nn.Tanh(), nn.Linear(inner, 1, bias))
+        self.padding = config.window if config.pad_source else 0  # positions before the sentence
 
     def forward(self, states: Tensor, keys: Tensor, real: Tensor, step: Tensor) -> Tensor:
         """Compute the attention weights of decoder states.
@@ -24,7 +26,9 @@ class Alignment(nn.Module):
         Local attention sees only the source positions s with |s - p| <= window. In local-p, the model predicts the
         centre p (eq. 9: length · sigmoid(v·tanh(Wd)), counted from 0). In local-m, p is the number of the step, or the
         last source position if that is smaller. Local-p multiplies the softmax over the window by a Gaussian around p
-        with deviation window / 2 (eq. 10), so its weights sum to less than 1.
+        with deviation window / 2 (eq. 10), so its weights sum to less than 1. With pad_source, the source starts with
+        `padding` more positions, the window has 2 window + 1 places around the rounded centre, and its places outside
+        the sentence have a score of 0.
 
         Args:
             states: decoder states (B, T, D).
@@ -33,16 +37,20 @@ class Alignment(nn.Module):
             step: step of each state, from 0 (T,).
 
         Returns:
-            Weights (B, T, S), 0 outside the window and on padding.
+            Weights (B, T, S), 0 outside the window and, without pad_source, on padding.
         """
         scores, visible = self._scores(states, keys), real[:, None]
         if self.config.kind == "global":
             return torch.softmax(scores.masked_fill(~visible, -torch.inf), -1)
         lengths = real.sum(-1, keepdim=True)  # (B, 1)
-        positions = torch.arange(keys.shape[1], device=keys.device)
-        distance = positions - self._centres(states, lengths, step)[..., None]  # (B, T, S)
-        window = self.config.window
-        visible = visible & (distance.abs() <= window)
+        positions = torch.arange(keys.shape[1], device=keys.device) - self.padding
+        centres = self._centres(states, lengths, step)[..., None]  # (B, T, 1)
+        distance, window = positions - centres, self.config.window  # (B, T, S)
+        if self.padding:
+            scores = scores.masked_fill(~visible, 0.0)
+            visible = (positions - centres.round()).abs() <= window
+        else:
+            visible = visible & (distance.abs() <= window)
         weights = torch.softmax(scores.masked_fill(~visible, -torch.inf), -1)
         return weights * torch.exp(-2 * (distance / window) ** 2) if self.config.kind == "local-p" else weights
 

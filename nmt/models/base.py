@@ -74,7 +74,10 @@ class TranslationModel(nn.Module, ABC):
         columns, which `log_probabilities` removes.
         """
         weight = self.projection.weight
-        self.projection.weight = nn.Parameter(F.pad(weight, (0, 0, 0, -len(weight) % VECTOR)), requires_grad=False)
+        filling = -len(weight) % VECTOR
+        self.projection.weight = nn.Parameter(F.pad(weight, (0, 0, 0, filling)), requires_grad=False)
+        if self.projection.bias is not None:
+            self.projection.bias = nn.Parameter(F.pad(self.projection.bias, (0, filling)), requires_grad=False)
         for layer in self.modules():
             if isinstance(layer, nn.Linear):
                 layer.weight = nn.Parameter(layer.weight.detach().t().contiguous().t(), requires_grad=False)

@@ -12,9 +12,17 @@ CHUNK_ROWS = 512  # minimum; with fewer rows, summing the weight's gradient cost
 
 
 def cross_entropy(
-    hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float = 0.0, consistency: float = 0.0
+    hidden: Tensor,
+    weight: Tensor,
+    targets: Tensor,
+    smoothing: float = 0.0,
+    consistency: float = 0.0,
+    bias: Tensor | None = None,
+    shares: Tensor | None = None,
 ) -> tuple[Tensor, ...]:
-    """Compute the label-smoothed cross-entropy of ``softmax(hidden @ weight.T)`` (Szegedy and others 2016, section 7).
+    """Compute the label-smoothed cross-entropy of ``softmax(hidden @ weight.T + bias)``.
+
+    Label smoothing is that of Szegedy and others (2016, section 7).
 
     With consistency, the loss is the mean over two passes plus the divergence of their predictions (R-Drop, Liang and
     others 2021, section 2). This is half of the paper's loss.
@@ -26,12 +34,19 @@ def cross_entropy(
         smoothing: probability mass that is distributed evenly over the vocabulary.
         consistency: weight of the mean of both Kullback-Leibler divergences, relative to the sum of both
             cross-entropies; 0 for a single pass.
+        bias: bias of the output projection (V,).
+        shares: weight of each target in the loss (N,), only for a single pass; None for 1.
 
     Returns:
         The loss, the negative log-likelihood in nats, and the number of targets with the highest score. All three are
         sums over N, and means over the passes. Only the loss has gradients.
     """
-    sums = _LinearCrossEntropy.apply(hidden, weight, targets, smoothing, consistency)  # type: ignore[no-untyped-call]
+    if bias is not None:  # the weight of one more input, which is always 1
+        hidden = torch.cat([hidden, hidden.new_ones(len(hidden), 1)], 1)
+        weight = torch.cat([weight, bias[:, None]], 1)
+    sums = _LinearCrossEntropy.apply(  # type: ignore[no-untyped-call]
+        hidden, weight, targets, smoothing, consistency, shares
+    )
     loss, nll, correct = (total / (2 if consistency else 1) for total in sums)
     return loss, nll, correct
 
@@ -41,24 +56,36 @@ class _LinearCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float, consistency: float
+        ctx: Any,
+        hidden: Tensor,
+        weight: Tensor,
+        targets: Tensor,
+        smoothing: float,
+        consistency: float,
+        shares: Tensor | None,
     ) -> tuple[Tensor, ...]:
         compute = hidden.dtype
         if torch.is_autocast_enabled(hidden.device.type):
             compute = torch.get_autocast_dtype(hidden.device.type)
         with torch.autocast(hidden.device.type, enabled=False):
             cast_weight = weight.to(compute)
-            sums = torch.zeros(4, dtype=torch.float64, device=hidden.device)
+            sums = torch.zeros(5, dtype=torch.float64, device=hidden.device)
             hidden_grad, weight_grad = torch.empty_like(hidden), torch.zeros_like(weight)
             passes = 2 if consistency else 1
             outputs, grads = (rows.view(passes, len(targets), hidden.shape[1]) for rows in (hidden, hidden_grad))
             for part in _parts(len(targets), passes, len(weight), hidden.device.type):
-                sums += _chunk(outputs[:, part], cast_weight, targets[part], grads[:, part], weight_grad, consistency)
-            nll, uniform, correct, divergence = sums.unbind()  # uniform: loss against the uniform distribution
+                share = None if shares is None else shares[part, None]
+                sums += _chunk(
+                    outputs[:, part], cast_weight, targets[part], grads[:, part], weight_grad, consistency, share
+                )
+            nll, likelihood, uniform, correct, divergence = sums.unbind()  # uniform: against the uniform distribution
+            shared_hidden = hidden if shares is None else hidden * shares[:, None]
             if smoothing:
-                uniform -= hidden.double().sum(0) @ weight.double().mean(0)  # sum of each row's mean score
-            loss = ((1 - smoothing) * nll + smoothing * uniform + consistency * divergence).to(weight.dtype)
-            _subtract_targets(hidden, weight, targets.repeat(passes), smoothing, hidden_grad, weight_grad)
+                uniform -= shared_hidden.double().sum(0) @ weight.double().mean(0)  # sum of each row's mean score
+            loss = ((1 - smoothing) * likelihood + smoothing * uniform + consistency * divergence).to(weight.dtype)
+            _subtract_targets(shared_hidden, weight, targets.repeat(passes), smoothing, hidden_grad, weight_grad)
+            if shares is not None:
+                hidden_grad *= shares[:, None]
         ctx.save_for_backward(hidden_grad, weight_grad)
         nll, correct = nll.to(weight.dtype), correct.to(weight.dtype)
         ctx.mark_non_differentiable(nll, correct)
@@ -68,7 +95,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
         hidden_grad, weight_grad = ctx.saved_tensors
-        return hidden_grad * grad, weight_grad * grad, None, None, None
+        return hidden_grad * grad, weight_grad * grad, None, None, None, None
 
 
 def _parts(positions: int, passes: int, vocabulary: int, device: str) -> Iterator[slice]:
@@ -78,7 +105,13 @@ def _parts(positions: int, passes: int, vocabulary: int, device: str) -> Iterato
 
 
 def _chunk(
-    hidden: Tensor, weight: Tensor, targets: Tensor, hidden_grad: Tensor, weight_grad: Tensor, consistency: float
+    hidden: Tensor,
+    weight: Tensor,
+    targets: Tensor,
+    hidden_grad: Tensor,
+    weight_grad: Tensor,
+    consistency: float,
+    share: Tensor | None,
 ) -> Tensor:
     """Add a chunk's share of the gradients, except the part of the targets (`_subtract_targets`).
 
@@ -86,12 +119,14 @@ def _chunk(
         hidden: decoder outputs by pass (P, n, D).
         weight: output projection (V, D).
         targets: ids (n,).
-        hidden_grad: gradient of ``hidden``, to be written (P, n, D).
+        hidden_grad: gradient of ``hidden``, to be written without the share (P, n, D).
         weight_grad: gradient of ``weight``, to be added to (V, D).
         consistency: weight of the divergence of two passes; 0 for one pass.
+        share: weight of each target in the loss (n, 1); None for 1.
 
     Returns:
-        Sums (4,), float64: negative log-likelihood, log of the softmax's denominator, correct predictions, divergence.
+        Sums (5,), float64: negative log-likelihood; the same and the log of the softmax's denominator, both times the
+        share; correct predictions; divergence.
     """
     cast_hidden = hidden.to(weight.dtype).flatten(0, 1)  # (P * n, D)
     scores = cast_hidden @ weight.t()  # (P * n, V)
@@ -104,11 +139,17 @@ def _chunk(
         scale = consistency / 2
         score_grad, divergence = _divergence(scores, log_total, probabilities, scale)
     hidden_grad.copy_((score_grad @ weight).view_as(hidden)).mul_(scale)
+    nll = log_total - gold
+    likelihood, uniform = nll, log_total
+    if share is not None:
+        cast_hidden = (cast_hidden * share).to(cast_hidden.dtype)
+        likelihood, uniform = nll * share[:, 0], log_total * share[:, 0]
     if score_grad.dtype == weight_grad.dtype:
         weight_grad.addmm_(score_grad.t(), cast_hidden, alpha=scale)
     else:  # products in bfloat16, their sum in float32
         weight_grad.add_(score_grad.t() @ cast_hidden, alpha=scale)
-    return torch.stack([(log_total - gold).sum(), log_total.sum(), (gold == top).double().sum(), divergence])
+    correct = (gold == top).double()
+    return torch.stack([nll.sum(), likelihood.sum(), uniform.sum(), correct.sum(), divergence])
 
 
 def _greatest(rows: Tensor) -> Tensor:

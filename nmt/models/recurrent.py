@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nmt.config.models import RecurrentConfig
@@ -56,7 +57,7 @@ class Layers(nn.Module):
 
 @dataclass(frozen=True)
 class Source:
-    """Encoded sentences."""
+    """Encoded sentences; with pad_source, S counts the padding that the encoder reads."""
 
     memory: Tensor  # (B, S, E) outputs of the encoder
     keys: Tensor  # (B, S, D) keys of the attention
@@ -75,12 +76,12 @@ class State:
 
     position: int  # number of the next step, from 0
     layers: Sequence[Cells]  # state of each layer
-    previous_output: Tensor | None  # (R, 1, D) output of the previous step; None without input feeding
+    fed: Tensor | None  # previous output (R, 1, D) or context (R, 1, E) for the next step; None without feeding
     source: Source
 
 
 class Recurrent(TranslationModel):
-    """Recurrent encoder and decoder, attention, and output projection without a bias."""
+    """Recurrent encoder and decoder, attention, and output projection."""
 
     config: RecurrentConfig
 
@@ -88,10 +89,15 @@ class Recurrent(TranslationModel):
         super().__init__()
         self.config, self.pad, self.waits_for_gpu = config, pad, True
         width, memory = config.width, config.width * (1 + config.bidirectional)
+        scale = math.sqrt(width) if config.scale_embeddings else 1.0
         self.source_embedding, self.target_embedding = (
-            Embedding(size, width, pad, math.sqrt(width), config.dropout.embedding)
+            Embedding(size, width, pad, scale, config.dropout.embedding)
             for size in (source_vocabulary, target_vocabulary)
         )
+        if not config.scale_embeddings:
+            for embedding in (self.source_embedding, self.target_embedding):
+                nn.init.normal_(embedding.pieces.weight)
+                nn.init.zeros_(embedding.pieces.weight[pad])
         if config.tied == "all":
             self.target_embedding.pieces = self.source_embedding.pieces
         self.encoder = Layers(config, width, config.bidirectional)
@@ -101,28 +107,33 @@ class Recurrent(TranslationModel):
         if config.attention.kind == "none":
             self.decoder = Layers(config, width + memory)
         else:
-            self.decoder = Layers(config, width + width * config.input_feeding)
+            self.decoder = Layers(config, width + width * config.input_feeding + memory * config.context_feeding)
             self.alignment = Alignment(config.attention, width, memory)
             self.combine = nn.Linear(width + memory, width)
         self.dropout = Dropout(config.dropout.output)
-        self.projection = nn.Linear(width, target_vocabulary, bias=False)
-        if config.tied == "none":
-            nn.init.normal_(self.projection.weight, std=width**-0.5)
-        else:
+        self.projection = nn.Linear(width, target_vocabulary, config.output_bias)
+        if config.tied != "none":
             self.projection.weight = self.target_embedding.pieces.weight
+        elif not config.output_bias:
+            nn.init.normal_(self.projection.weight, std=width**-0.5)
 
     def start(self, source: Tensor, images: Tensor | None = None) -> State:
         """See `TranslationModel.start`."""
-        real = source != self.pad
-        memory, states = self.encoder(self.source_embedding(source), real)
-        keys = memory if self.config.attention.kind == "none" else self.alignment.keys(memory)
+        config, real = self.config, source != self.pad
+        read = real  # what the encoder reads
+        if config.attention.pad_source:
+            before = config.attention.window
+            source, real = F.pad(source, (before, before + 1), value=self.pad), F.pad(real, (before, before + 1))
+            read = torch.arange(source.shape[1], device=source.device) < real.sum(1, keepdim=True) + 2 * before + 1
+        memory, states = self.encoder(self.source_embedding(source), read)
+        keys = memory if config.attention.kind == "none" else self.alignment.keys(memory)
         # Concatenate the directions of each final state: (directions, B, D) to (1, B, E).
         layers = [tuple(torch.cat(part.unbind(0), -1)[None] for part in cells) for cells in states]
         encoded = Source(memory, keys, real, layers[-1][0][0])
-        if self.config.bidirectional:
+        if config.bidirectional:
             layers = self._apply_bridge(layers)
-        zeros = memory.new_zeros(len(source), 1, self.config.width) if self.config.input_feeding else None
-        return State(0, layers, zeros, encoded)
+        zeros = memory.new_zeros(len(source), 1, config.width) if config.input_feeding else None
+        return State(0, layers, encoded.last[:, None].detach() if config.context_feeding else zeros, encoded)
 
     def _apply_bridge(self, layers: Sequence[Cells]) -> list[Cells]:
         bridge = iter(self.bridge)
@@ -132,29 +143,37 @@ class Recurrent(TranslationModel):
         """See `TranslationModel.forward`.
 
         In training, with probability 1 - teacher_forcing, each step after the first gets the model's own most likely
-        word instead of the target word (Bengio and others 2015, section 2.4). No gradient flows through this word.
+        word instead of the target word (Bengio and others 2015, section 2.4). No gradient flows through this word. Each
+        sentence has its own draw, or the whole batch has one (teacher_forcing_draw).
         """
         return self.dropout(self._decode(source, target)[0])
 
     def attentions(self, source: Tensor, target: Tensor, images: Tensor | None = None) -> dict[str, Tensor]:
         """See `TranslationModel.attentions`."""
         _, weights = self._decode(source, target)
-        return {} if weights is None else {"source": weights[:, None, None]}
+        if weights is None:
+            return {}
+        first = self.alignment.padding
+        return {"source": weights[:, None, None, :, first : first + source.shape[1]]}
 
     def _decode(self, source: Tensor, target: Tensor) -> tuple[Tensor, Tensor | None]:
         """Compute outputs (B, T, D) and weights (B, T, S) of all steps, in parallel unless a step needs the last."""
         state, words = self.start(source), self.target_embedding(target)
-        if self.config.input_feeding or (self.training and self.config.teacher_forcing < 1):
+        if state.fed is not None or (self.training and self.config.teacher_forcing < 1):
             return self._decode_by_steps(state, words)
         hidden, _ = self.decoder(self._inputs(words, state), state.layers)
         return self._attend(hidden, state.source)
 
     def _decode_by_steps(self, state: State, words: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Compute the same as `_decode` step by step; without input feeding, the attention runs once for all steps."""
-        teacher_forcing = self.config.teacher_forcing if self.training else 1.0
-        use_prediction = torch.rand(words.shape[:2], device=words.device) >= teacher_forcing  # (B, T)
+        """Compute the same as `_decode` step by step; what no step is fed is computed once for all steps."""
+        config = self.config
+        teacher_forcing = config.teacher_forcing if self.training else 1.0
+        draws = torch.rand(
+            len(words) if config.teacher_forcing_draw == "sentence" else 1, words.shape[1], device=words.device
+        )
+        use_prediction = (draws >= teacher_forcing).expand(words.shape[:2])  # (B, T)
         steps: list[Tensor] = []
-        attended: list[tuple[Tensor, Tensor | None]] = []
+        attended: list[tuple[Tensor, Tensor]] = []  # outputs, or with context feeding contexts; and weights
         for t, word in enumerate(torch.split(words, 1, 1)):  # (B, 1, D)
             rows = use_prediction[:, t].nonzero()[:, 0]
             if t and len(rows):
@@ -163,12 +182,15 @@ class Recurrent(TranslationModel):
             hidden, layers = self.decoder(self._inputs(word, state), state.layers)
             steps.append(hidden)
             state = replace(state, position=t + 1, layers=layers)
-            if self.config.input_feeding:
-                attended.append(self._attend(hidden, state.source, t))
-                state = replace(state, previous_output=attended[-1][0])
+            if state.fed is not None:
+                context, weights = self._context(hidden, state.source, t)
+                attended.append((context if config.context_feeding else self._combined(hidden, context), weights))
+                state = replace(state, fed=context.detach() if config.context_feeding else attended[-1][0])
+        hidden = torch.cat(steps, 1)
         if not attended:
-            return self._attend(torch.cat(steps, 1), state.source)
-        return tuple(torch.cat(parts, 1) for parts in zip(*attended, strict=True))  # type: ignore[return-value]
+            return self._attend(hidden, state.source)
+        outputs, weights = (torch.cat(parts, 1) for parts in zip(*attended, strict=True))
+        return self._combined(hidden, outputs) if config.context_feeding else outputs, weights
 
     @torch.no_grad()
     def _predict(self, hidden: Tensor, source: Source, t: int) -> Tensor:
@@ -178,11 +200,11 @@ class Recurrent(TranslationModel):
     def _inputs(self, words: Tensor, state: State) -> Tensor:
         """Return the inputs of the first layer (R, T, inputs) for embedded words (R, T, D).
 
-        The inputs are the words and, with input feeding, the previous output or, without attention, the encoder's last
-        output. R is a multiple of the number of sentences.
+        The inputs are the words and what the state feeds or, without attention, the encoder's last output. R is a
+        multiple of the number of sentences.
         """
-        if state.previous_output is not None:
-            return torch.cat([words, state.previous_output], -1)
+        if state.fed is not None:
+            return torch.cat([words, state.fed], -1)
         if self.config.attention.kind != "none":
             return words
         last = state.source.last.repeat_interleave(len(words) // len(state.source.last), 0)[:, None]
@@ -195,40 +217,48 @@ class Recurrent(TranslationModel):
         """
         if self.config.attention.kind == "none":
             return hidden, None
+        context, weights = self._context(hidden, source, first)
+        return self._combined(hidden, context), weights
+
+    def _context(self, hidden: Tensor, source: Source, first: int) -> tuple[Tensor, Tensor]:
+        """Compute context vectors (B, T, E) and weights (B, T, S) from states (B, T, D) of steps from ``first`` on."""
         step = torch.arange(first, first + hidden.shape[1], device=hidden.device)
         weights = self.alignment(hidden, source.keys, source.real, step)
-        return self._combined(hidden, weights @ source.memory), weights
+        return weights @ source.memory, weights
 
     def _combined(self, hidden: Tensor, context: Tensor) -> Tensor:
-        return torch.tanh(self.combine(torch.cat([hidden, context], -1)))
+        output = self.combine(torch.cat([hidden, context], -1))
+        return torch.tanh(output) if self.config.activation == "tanh" else torch.relu(output)
 
     def step(self, state: State, last: Tensor) -> tuple[Tensor, State]:
         """See `TranslationModel.step`."""
         with pytorch_kernels():
             hidden, layers = self.decoder(self._inputs(self.target_embedding(last[:, None]), state), state.layers)
-            output = self._attend_in_groups(hidden, state)  # (R, 1, D)
+            output, fed = self._attend_in_groups(hidden, state)
         log_probs = self.log_probabilities(self.dropout(output[:, 0]))
-        previous_output = None if state.previous_output is None else output
-        return log_probs, replace(state, position=state.position + 1, layers=layers, previous_output=previous_output)
+        return log_probs, replace(state, position=state.position + 1, layers=layers, fed=fed)
 
-    def _attend_in_groups(self, hidden: Tensor, state: State) -> Tensor:
-        """Compute outputs from the states of one step (R, 1, D).
+    def _attend_in_groups(self, hidden: Tensor, state: State) -> tuple[Tensor, Tensor | None]:
+        """Compute outputs (R, 1, D) from the states of one step (R, 1, D), and what the next step is fed.
 
         The rows of a sentence attend to it in one product, so its encodings are not copied.
         """
         if self.config.attention.kind == "none":
-            return hidden
+            return hidden, None
         source = state.source
         grouped = hidden.view(len(source.memory), -1, hidden.shape[-1])  # (B, R/B, D)
         step = torch.full(grouped.shape[1:2], state.position, device=hidden.device)
-        weights = self.alignment(grouped, source.keys, source.real, step)
-        return self._combined(grouped, weights @ source.memory).view_as(hidden)
+        context = self.alignment(grouped, source.keys, source.real, step) @ source.memory
+        output = self._combined(grouped, context).view_as(hidden)
+        if state.fed is None:
+            return output, None
+        return output, output if self.config.input_feeding else context.reshape(len(hidden), 1, -1)
 
     def reorder(self, state: State, rows: Tensor) -> State:
         """See `TranslationModel.reorder`."""
         layers = [tuple(part.index_select(1, rows) for part in cells) for cells in state.layers]
-        output = None if state.previous_output is None else state.previous_output.index_select(0, rows)
-        return replace(state, layers=layers, previous_output=output)
+        fed = None if state.fed is None else state.fed.index_select(0, rows)
+        return replace(state, layers=layers, fed=fed)
 
     def keep(self, state: State, sentences: Tensor) -> State:
         """See `TranslationModel.keep`."""

@@ -19,7 +19,7 @@ class Gradients:
     def __init__(self, model: TranslationModel, config: Training, device: torch.device, epochs: float) -> None:
         """Make the optimiser, and choose between CUDA graphs and plain calls for a training of so many epochs."""
         self.optimizer = make_optimizer(model, config.optimizer)
-        self.pieces = torch.ones((), device=device)  # target pieces of the current update, over all processes
+        self.denominator = torch.ones((), device=device)  # what the update's loss is a mean over, in all processes
         self.applied_norm = torch.zeros((), device=device)  # of the last gradient that was applied
         self._model, self._config, self._device = model, config, device
         self._parameters = list(model.parameters())
@@ -31,7 +31,7 @@ class Gradients:
             self._optimize = RecordedCall(self._clip_and_optimize)
 
     def add(self, batch: Batch, consistency: float) -> Tensor:
-        """Add the gradients of a batch's loss, a mean over the update's pieces.
+        """Add the gradients of a batch's loss, a mean over the update's pieces or sentences.
 
         Args:
             batch: sentences, in any memory.
@@ -69,9 +69,12 @@ class Gradients:
             inputs = batch.twice() if consistency else batch
             outputs = self._model(inputs.source, inputs.target[:, :-1], inputs.images)
             hidden = outputs.flatten(0, 1).index_select(0, inputs.positions).float()
-            weight = self._model.projection.weight
-            loss, nll, correct = cross_entropy(hidden, weight, batch.expected, config.label_smoothing, consistency)
-        (loss / self.pieces).backward()  # type: ignore[no-untyped-call]
+            layer = self._model.projection
+            shares = batch.sentence_shares if config.loss_mean == "sentences" else None
+            loss, nll, correct = cross_entropy(
+                hidden, layer.weight, batch.expected, config.label_smoothing, consistency, layer.bias, shares
+            )
+        (loss / self.denominator).backward()  # type: ignore[no-untyped-call]
         return torch.stack([nll, correct, nll.new_full((), batch.pieces)]).double()
 
     def _clip_and_optimize(self) -> None:

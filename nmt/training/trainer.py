@@ -116,7 +116,7 @@ class Trainer:
         before = self.sums.clone()
         if not self.processes.first:
             self.sums.zero_()  # all processes know the sums so far; only the first one counts them
-        self.gradients.pieces.fill_(update.pieces)
+        self.gradients.denominator.fill_(update.pieces if self.config.loss_mean == "pieces" else update.sentences)
         consistency = self.config.consistency_of(update.number, self.updates.total)
         for batch in update.batches:
             self.sums += self.gradients.add(batch, consistency)

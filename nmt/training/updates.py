@@ -24,6 +24,7 @@ class Update:
     batch: int  # batches taken of the current epoch after it
     epoch_fraction: float  # epochs after it, with the fraction of the current one
     pieces: int  # target pieces to predict in all its batches, over all processes
+    sentences: int  # the same for sentences
     seed: int  # for the dropout of this process
     batches: list[Batch]  # the sentences of this process; without a batch that has too few for all processes
 
@@ -71,6 +72,7 @@ class Updates:
             batch=0 if epoch_ends else taken,
             epoch_fraction=epoch + taken / len(batches),
             pieces=sum(map(self.data.pieces, group)),
+            sentences=sum(map(len, group)),
             seed=dropout_seed(self._seed, number, self._processes.rank),
             batches=[self._batch(share) for share in shares],
         )

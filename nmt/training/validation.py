@@ -54,7 +54,8 @@ class Validation:
             batch = self._pairs.batch(indices).to(self._device)
             outputs = model(batch.source, batch.target[:, :-1], batch.images)
             hidden = outputs.flatten(0, 1).index_select(0, batch.positions)
-            _, nll, correct = cross_entropy(hidden, model.projection.weight, batch.expected)
+            layer = model.projection
+            _, nll, correct = cross_entropy(hidden, layer.weight, batch.expected, bias=layer.bias)
             sums += torch.tensor([float(nll), float(correct), batch.pieces])
         model.train()
         self._processes.sum(sums)

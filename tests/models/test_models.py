@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from nmt.config.models import TransformerConfig
+from nmt.data.batches import Batch
 from nmt.models.attention import MANY, SHORT, Attention, attend
 from nmt.models.dropout import Dropout
 from nmt.models.embedding import causal_mask, sinusoidal
@@ -213,6 +214,24 @@ def test_tying_shares_the_matrices_and_their_count() -> None:
     assert parameters["none"] - parameters["decoder"] == 29 * 16
     model = make(tied="all")
     assert model.projection.weight is model.source_embedding.pieces.weight is model.target_embedding.pieces.weight
+
+
+def test_cross_entropy_with_a_bias_as_the_mean_of_sentence_means() -> None:
+    torch.manual_seed(3)
+    hidden, weight, bias = (torch.randn(*shape, requires_grad=True) for shape in ((9, 8), (31, 8), (31,)))
+    target = torch.tensor([[2, 7, 5, 8, 9, 3], [2, 4, 3, 0, 0, 0]])  # sentences of 5 and 2 pieces after BOS
+    batch = Batch(target, target, (target[:, 1:].flatten() != 0).nonzero()[:, 0])
+    rows = hidden[: batch.pieces]
+    shares = batch.sentence_shares
+    loss, nll, _ = cross_entropy(rows, weight, batch.expected, 0.1, bias=bias, shares=shares)
+    losses = F.cross_entropy(rows @ weight.t() + bias, batch.expected, reduction="none", label_smoothing=0.1)
+    expected = losses[:5].mean() + losses[5:].mean()
+    assert loss.item() == pytest.approx(expected.item(), abs=1e-5)
+    plain = F.cross_entropy(rows @ weight.t() + bias, batch.expected, reduction="sum")
+    assert nll.item() == pytest.approx(plain.item(), abs=1e-5)
+    leaves = [hidden, weight, bias]
+    for a, b in zip(torch.autograd.grad(loss, leaves), torch.autograd.grad(expected, leaves), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])

@@ -45,13 +45,17 @@ def make(seed: int = 0, **options: Any) -> Recurrent:
 
 
 def explicit(attention: Alignment, state: Tensor, memory: Tensor, real: int, step: int) -> list[Tensor]:
-    """The weights of one decoder state over one sentence, position by position, from the papers' formulas."""
+    """The weights of one decoder state over one sentence, position by position, from the papers' formulas.
+
+    With pad_source, the memory has ``window`` places before the sentence, and ``real`` counts the sentence alone.
+    """
     config, window = attention.config, attention.config.window
+    first = window if config.pad_source else 0
 
     def score(s: int) -> Tensor:
         if config.score == "dot":
-            return sum((state[i] * memory[s, i] for i in range(len(state))), torch.zeros(()))
-        projected = attention.keys.weight @ memory[s]
+            return sum((state[i] * memory[s + first, i] for i in range(len(state))), torch.zeros(()))
+        projected = attention.keys.weight @ memory[s + first]
         if config.score == "general":
             return state @ projected
         return attention.energy.weight[0] @ torch.tanh(
@@ -60,17 +64,21 @@ def explicit(attention: Alignment, state: Tensor, memory: Tensor, real: int, ste
 
     centre: Tensor | float = 0.0
     if config.kind == "local-p":
-        inner, outer = attention.centre[0].weight, attention.centre[2].weight
-        centre = real / (1 + torch.exp(-(outer[0] @ torch.tanh(inner @ state))))
+        inner, outer = attention.centre[0], attention.centre[2]
+        biases = (0.0, 0.0) if inner.bias is None else (inner.bias, outer.bias[0])
+        hidden = torch.tanh(inner.weight @ state + biases[0])
+        centre = real / (1 + torch.exp(-(outer.weight[0] @ hidden + biases[1])))
     elif config.kind == "local-m":
         centre = min(step, real - 1)
     near = float(centre.detach()) if isinstance(centre, Tensor) else centre
     seen = [s for s in range(real) if config.kind == "global" or abs(s - near) <= window]
-    total = sum(torch.exp(score(s)) for s in seen)
+    if config.pad_source:
+        seen = list(range(round(near) - window, round(near) + window + 1))
+    scores = {s: torch.exp(score(s)) if 0 <= s < real else torch.ones((), dtype=state.dtype) for s in seen}
     weights = [torch.zeros((), dtype=state.dtype)] * len(memory)
     for s in seen:
         gauss = torch.exp(-((s - centre) ** 2) / (2 * (window / 2) ** 2)) if config.kind == "local-p" else 1.0
-        weights[s] = torch.exp(score(s)) / total * gauss
+        weights[s + first] = scores[s] / sum(scores.values()) * gauss
     return weights
 
 
@@ -174,7 +182,11 @@ def explicit_model(model: Recurrent, source: list[int], target: list[int]) -> li
     def zeros() -> list[Tensor]:
         return [torch.zeros(width, dtype=torch.float64) for _ in range(parts)]
 
-    memory, firsts = [model.source_embedding.pieces.weight[i] * width**0.5 for i in source], []
+    scale = width**0.5 if config.scale_embeddings else 1.0
+    length, window = len(source), config.attention.window
+    if config.attention.pad_source:
+        source = [PAD] * window + source + [PAD] * (window + 1)
+    memory, firsts = [model.source_embedding.pieces.weight[i] * scale for i in source], []
     for number, layer in enumerate(model.encoder.layers):
         ways = []
         for suffix in ("", "_reverse")[: 1 + config.bidirectional]:
@@ -191,21 +203,24 @@ def explicit_model(model: Recurrent, source: list[int], target: list[int]) -> li
     if config.bidirectional:
         bridge = iter(model.bridge)
         firsts = [[torch.tanh(next(bridge)(part)) for part in cells] for cells in firsts]
-    outputs, output = [], torch.zeros(width, dtype=torch.float64)
+    outputs, output, context = [], torch.zeros(width, dtype=torch.float64), last
     for t, word in enumerate(target):
-        x = model.target_embedding.pieces.weight[word] * width**0.5
+        x = model.target_embedding.pieces.weight[word] * scale
         if config.attention.kind == "none":
             x = torch.cat([x, last])
         elif config.input_feeding:
             x = torch.cat([x, output])
+        elif config.context_feeding:
+            x = torch.cat([x, context.detach()])
         for number, layer in enumerate(model.decoder.layers):
             firsts[number] = explicit_cell(layer, x, firsts[number])
             x = x + firsts[number][0] if config.residual and number else firsts[number][0]
         output = x
         if config.attention.kind != "none":
-            weights = explicit(model.alignment, x, torch.stack(memory), len(source), t)
-            context = sum(w * m for w, m in zip(weights, memory, strict=True))
-            output = torch.tanh(model.combine(torch.cat([x, context])))
+            weights = explicit(model.alignment, x, torch.stack(memory), length, t)
+            context = sum((w * m for w, m in zip(weights, memory, strict=True)), torch.zeros(()))
+            output = model.combine(torch.cat([x, context]))
+            output = torch.tanh(output) if config.activation == "tanh" else output.clamp(min=0)
         outputs.append(output)
     return outputs
 
@@ -217,7 +232,13 @@ VARIANTS: list[dict[str, Any]] = [
     {"attention": {"kind": "local-m", "score": "general", "window": 1}, "bidirectional": True, "residual": True},
     {"attention": {"kind": "global", "score": "additive"}, "cell": "gru", "input_feeding": True, "bidirectional": True},
     {"attention": {"kind": "global", "score": "dot"}, "input_feeding": True, "tied": "all", "residual": True},
-]
+    {"attention": {"kind": "global"}, "context_feeding": True, "cell": "gru", "bidirectional": True},
+    {
+        "attention": {"kind": "local-p", "score": "dot", "window": 2, "centre_width": 5, "pad_source": True},
+        "context_feeding": True, "activation": "relu", "scale_embeddings": False, "output_bias": True,
+        "teacher_forcing_draw": "batch",
+    },
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("options", VARIANTS)
@@ -228,6 +249,17 @@ def test_the_whole_model_equals_explicit_loops_and_padding_changes_nothing(optio
         words = target[target != PAD].tolist()
         expected = explicit_model(model, source[source != PAD].tolist(), words)
         torch.testing.assert_close(found[b, : len(words)], torch.stack(expected), rtol=0, atol=1e-10)
+        weighting = torch.randn_like(found[b, : len(words)])
+        used = [p for name, p in model.named_parameters() if not name.startswith("projection")]
+        ours, theirs = (
+            torch.autograd.grad((outputs * weighting).sum(), used, allow_unused=True, retain_graph=True)
+            for outputs in (found[b, : len(words)], torch.stack(expected))
+        )
+        for parameter, a, c in zip(used, ours, theirs, strict=True):
+            a, c = (torch.zeros_like(parameter) if each is None else each.clone() for each in (a, c))
+            if parameter.shape[0] in (12, 13) and parameter.ndim == 2 and parameter.shape[1] == model.config.width:
+                a[PAD], c[PAD] = 0.0, 0.0  # the embedding of padding is not trained
+            torch.testing.assert_close(a, c, rtol=0, atol=1e-10)
 
 
 @pytest.mark.parametrize("laid_out", [False, True])
@@ -299,6 +331,47 @@ def test_half_forced_steps_differ_by_sentence_and_repeat_with_the_seed() -> None
     assert torch.equal(runs[0], runs[1]) and not torch.equal(runs[0], runs[2])
 
 
+def test_one_draw_of_teacher_forcing_for_the_batch() -> None:
+    """A batch of the same sentence three times: all three read the same words, whatever is drawn."""
+    options = {"attention": {"kind": "local-p", "score": "dot"}, "context_feeding": True, "teacher_forcing": 0.5}
+    same, apart = (make(**options, teacher_forcing_draw=draw).train() for draw in ("batch", "sentence"))
+    source, target = SOURCE[:1].expand(3, -1), TARGET[:1].expand(3, -1)
+    outputs = []
+    for seed in range(5):
+        torch.manual_seed(seed)
+        outputs.append(same(source, target))
+        torch.testing.assert_close(outputs[-1][0], outputs[-1][2], rtol=0, atol=1e-12)
+    assert len({float(each.sum().detach()) for each in outputs}) > 1
+    torch.manual_seed(0)
+    found = apart(source, target)
+    assert not torch.allclose(found[0], found[2])
+
+
+def test_embeddings_without_a_scale_are_drawn_from_the_standard_normal_distribution() -> None:
+    torch.manual_seed(1)
+    settings = {"kind": "recurrent", "width": 64, "tied": "none", "dropout": 0.0, "scale_embeddings": False}
+    model = Recurrent(RecurrentConfig.model_validate(settings), 500, 500, PAD)
+    for embedding in (model.source_embedding, model.target_embedding):
+        weight = embedding.pieces.weight
+        assert weight.std().item() == pytest.approx(1, abs=0.02) and not weight[PAD].any()
+        assert torch.equal(embedding(torch.tensor([[7]]))[0, 0], weight[7])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"attention": {"kind": "global", "pad_source": True}}, "pad_source is for kind: local-p only"),
+        ({"attention": {"kind": "none"}, "context_feeding": True}, "context_feeding: true needs an attention"),
+        ({"input_feeding": True, "context_feeding": True}, "exclude each other"),
+        ({"scale_embeddings": False, "tied": "all"}, "scale_embeddings: false needs tied: none"),
+        ({"attention": {"kind": "none"}, "activation": "relu"}, "activation is of the attention's output"),
+    ],
+)
+def test_keys_that_do_not_fit_together_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        RecurrentConfig.model_validate({"kind": "recurrent", "tied": "none"} | options)
+
+
 def test_attention_weights_are_those_of_the_outputs() -> None:
     model = make(attention={"kind": "local-p", "score": "dot", "window": 2})
     weights = model.attentions(SOURCE, TARGET)["source"]
@@ -306,6 +379,8 @@ def test_attention_weights_are_those_of_the_outputs() -> None:
     assert (weights[1, ..., 4:] == 0).all() and (weights.sum(-1) <= 1 + 1e-9).all()
     assert ((weights[0, 0, 0] > 0).sum(-1) <= 5).all()
     assert make(attention={"kind": "none"}).attentions(SOURCE, TARGET) == {}
+    padded = make(attention={"kind": "local-p", "score": "dot", "window": 2, "pad_source": True})
+    assert padded.attentions(SOURCE, TARGET)["source"].shape == (3, 1, 1, 6, 9)  # over the sentence alone
 
 
 @pytest.fixture(scope="module")

@@ -50,6 +50,15 @@ KINDS: dict[str, dict[str, Any]] = {
     "transformer": SMALL,
     "s2s": RECURRENT | {"attention": {"kind": "none"}},
     "local attention": RECURRENT | {"attention": {"kind": "local-p", "score": "dot", "window": 3}},
+    "context feeding": RECURRENT
+    | {
+        "attention": {"kind": "local-p", "score": "dot", "window": 3, "pad_source": True, "centre_width": 8},
+        "context_feeding": True,
+        "activation": "relu",
+        "scale_embeddings": False,
+        "output_bias": True,
+        "teacher_forcing_draw": "batch",
+    },
 }
 
 
@@ -157,6 +166,7 @@ except Interrupted as interruption:
         pytest.param("transformer", signal.SIGUSR1, marks=pytest.mark.long),
         pytest.param("s2s", signal.SIGKILL, marks=pytest.mark.long),
         pytest.param("local attention", signal.SIGKILL, marks=pytest.mark.long),
+        pytest.param("context feeding", signal.SIGKILL, marks=pytest.mark.long),
     ],
 )
 def test_killed_anywhere_and_started_again_ends_bit_identical(
@@ -189,8 +199,17 @@ def test_killed_anywhere_and_started_again_ends_bit_identical(
     assert losses(records) == losses(expected)
 
 
-def test_accumulation_and_bigger_batches_agree(small_corpus: Path, tmp_path: Path) -> None:
-    options = {"optimizer": {"epsilon": 1e-3}, "updates": 3, "validation_bleu": False}
+def test_context_feeding_and_a_loss_by_sentence_resume_bit_identical(copy_corpus: Path, tmp_path: Path) -> None:
+    options = {"loss_mean": "sentences", "checkpoint_every": "2 updates", "validation_bleu": False}
+    for updates in (4, 8):
+        run_to_end(copy_corpus, tmp_path / "resumed", experiment(kind="context feeding", updates=updates, **options))
+    run_to_end(copy_corpus, tmp_path / "whole", experiment(kind="context feeding", updates=8, **options))
+    assert_same_weights(tmp_path / "resumed", tmp_path / "whole", 8)
+
+
+@pytest.mark.parametrize("loss_mean", ["pieces", "sentences"])
+def test_accumulation_and_bigger_batches_agree(small_corpus: Path, tmp_path: Path, loss_mean: str) -> None:
+    options = {"optimizer": {"epsilon": 1e-3}, "updates": 3, "validation_bleu": False, "loss_mean": loss_mean}
     model = {"dropout": 0.0}
     run_to_end(small_corpus, tmp_path / "one", experiment(model, **options, batch="600 sentences"))
     run_to_end(small_corpus, tmp_path / "many", experiment(model, **options, batch="10 sentences", accumulate=60))
