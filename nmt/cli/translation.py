@@ -27,6 +27,15 @@ if TYPE_CHECKING:
     show_default="none, for a text-only model",
     help="Array of the lines' image features (.npy), for a multimodal model.",
 )
+@click.option(
+    "--attend",
+    "attended",
+    metavar="LINE",
+    type=COUNT,
+    multiple=True,
+    show_default="ten lines, evenly spaced",
+    help="Line whose attention is written, from 1; may be repeated.",
+)
 @shard_option
 @device_options
 def decode(
@@ -35,6 +44,7 @@ def decode(
     out: Path,
     settings: str,
     images: Path | None,
+    attended: Sequence[int],
     shard: "Shard | None",
     device: str,
     threads: int | None,
@@ -49,7 +59,7 @@ def decode(
 
     decoding = load_settings(Decoding, settings)
     with claim_gpu(device):
-        decode_file(model, source, out, decoding, device, threads, images, shard)
+        decode_file(model, source, out, decoding, device, threads, images, shard, attended=attended)
 
 
 @click.command("translate-text")

@@ -15,7 +15,7 @@ from nmt.config.decoding import Decoding
 from nmt.config.models import MultimodalConfig, TransformerConfig, has_attention
 from nmt.config.selection import Selection, why_not_kept
 from nmt.config.system import System, why_unsupported
-from nmt.config.types import Count, Different, Name, Names, NonNegative, Score, Strict
+from nmt.config.types import Count, Different, Name, Names, NonNegative, Positive, Score, Strict
 from nmt.config.yaml import at_place, load_yaml, nearest, read_config, validate
 from nmt.system.errors import ConfigError
 
@@ -90,6 +90,16 @@ class _TableFields(Strict):
         ["loss", "accuracy", "bleu", "learning-rate"], description="figures drawn with the table"
     )
     samples: Count = Field(10, description="sample translations shown")
+    sample_lines: Annotated[list[Positive], Different] = Field(
+        [],
+        description="lines of the first test set, from 1, shown as its samples instead of evenly spaced ones; the "
+        "figure alignment shows the first",
+    )
+    published_curves: dict[Name, dict[Positive, Score]] = Field(
+        default_factory=dict,
+        description="BLEU on validation text by update that the report prints, for systems of this table; drawn in the "
+        "figure learning-curves",
+    )
     metrics: Annotated[list[Metric], Different] = Field(
         ["bleu", "ter", "chrf"],
         min_length=1,
@@ -130,6 +140,10 @@ class Table(_TableFields):
         """Return the seeds of a system: its own, otherwise ``seeds``, those of the settings."""
         return self.systems[system].seeds or seeds
 
+    def lines_of(self, test: str) -> Sequence[int]:
+        """Return the lines of a test set that are shown; empty for evenly spaced ones."""
+        return self.sample_lines if test == self.tests[0] else []
+
     def models_of(self, row: Row, seeds: Sequence[int]) -> Sequence[int | str]:
         """Return the models of a row by their seeds, e.g. ``[1, 2, 3]``; one name for an ensemble: ``["1-2-3"]``.
 
@@ -149,6 +163,13 @@ class Table(_TableFields):
     def requested_metrics(self) -> list[str]:
         """The metrics that this table asks for beyond `ALWAYS`."""
         return [metric for metric in ON_REQUEST if metric in self.metrics]
+
+    @model_validator(mode="after")
+    def _curves_have_systems(self) -> Self:
+        for name in self.published_curves:
+            if name not in self.systems:
+                raise ValueError(f"published_curves: no system {_one_of(name, self.systems)}")
+        return self
 
     @model_validator(mode="after")
     def _alignment_needs_attention(self) -> Self:

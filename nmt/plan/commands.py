@@ -120,9 +120,9 @@ def decode(
     return _command("decode", model, source, out, config=config, device=device, threads=threads, options=options)
 
 
-def decode_options(features: Sequence[Word]) -> list[str]:
-    """Options of `decode`: the array of the test set's image features, if any."""
-    return _named(images=features[0]) if features else []
+def decode_options(features: Sequence[Word], lines: Sequence[int] = ()) -> list[str]:
+    """Options of `decode`: the array of the test set's image features, and lines whose attention is written."""
+    return [*(_named(images=features[0]) if features else []), *(f"--attend={line}" for line in lines)]
 
 
 def score(

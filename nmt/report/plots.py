@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import matplotlib
@@ -39,6 +40,7 @@ TITLES: dict[Figure, str] = {
 
 POSITIONS, MASKED = 50, 12  # positions shown in the figures of the positional encoding and of the mask
 INSIDE = 8  # greatest number of entries of a legend within the axes
+PUBLISHED: dict[str, Any] = {"linestyle": ":", "marker": "D", "markerfacecolor": "white", "linewidth": 2.2}
 MOST_PIXELS = 1e8  # of a PNG; larger figures get a lower resolution, only their SVG has full detail
 # The colours of Okabe and Ito, which colour-blind readers can distinguish; yellow is too faint for lines.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
@@ -49,7 +51,13 @@ STYLE: dict[Any, Any] = {
 }  # fmt: skip
 
 
-def draw(figure: Figure, curves: Curves, width: int, out: Path) -> None:
+def draw(
+    figure: Figure,
+    curves: Curves,
+    width: int,
+    out: Path,
+    published: Mapping[str, Mapping[int, float]] = MappingProxyType({}),
+) -> None:
     """Draw a figure as ``{out}.png`` and ``{out}.svg``.
 
     Args:
@@ -57,10 +65,11 @@ def draw(figure: Figure, curves: Curves, width: int, out: Path) -> None:
         curves: the logs of the systems.
         width: the model's width, for the positional encoding.
         out: path without an ending.
+        published: BLEU on validation text by update that a report prints, by system; for the learning curves.
     """
     with pyplot.rc_context(STYLE):
         if figure == "learning-curves":
-            return _learning_curves(curves, out)
+            return _learning_curves(curves, out, published)
         canvas, axes = pyplot.subplots(figsize=(7.2, 4.4), layout="constrained")
         axes.set_title(TITLES[figure])
         if figure == "positions":
@@ -93,8 +102,8 @@ def _curves(figure: Figure, axes: Axes, curves: Curves) -> None:
         _legend(axes, curves, both=figure in ("loss", "accuracy"))
 
 
-def _learning_curves(curves: Curves, out: Path) -> None:
-    """Draw loss and BLEU against batches in two panels: training text dashed, validation text solid."""
+def _learning_curves(curves: Curves, out: Path, published: Mapping[str, Mapping[int, float]]) -> None:
+    """Draw loss and BLEU against batches in two panels: training text dashed, validation text solid, reports dotted."""
     canvas, (loss, bleu) = pyplot.subplots(2, 1, figsize=(7.2, 7.2), layout="constrained", sharex=True)
     loss.set_title(TITLES["learning-curves"])
     for axes, event, trained, validated in ((loss, "train", "loss", "loss"), (bleu, "valid", "train_bleu", "bleu")):
@@ -103,7 +112,10 @@ def _learning_curves(curves: Curves, out: Path) -> None:
     loss.set(ylabel="loss (nats per target piece)")
     bleu.set(ylabel="BLEU of greedy translations (0 to 100)", xlabel="update (batches seen)", xlim=(0, None))
     _legend(loss, curves, both=True, training="training")
-    _legend(bleu, curves, both=True, training="sample of the training text")
+    for number, system in enumerate(curves):
+        if points := sorted(published.get(system, {}).items()):
+            bleu.plot(*zip(*points, strict=True), **_style(number) | PUBLISHED)
+    _legend(bleu, curves, both=True, training="sample of the training text", published=bool(published))
     save(canvas, out)
 
 
@@ -175,14 +187,22 @@ def _epochs(records: Records, value: Callable[[Mapping[str, Any]], float]) -> li
     ]
 
 
-def _legend(axes: Axes, curves: Curves, both: bool, training: str = "training, mean over the epoch") -> None:
-    """Add a legend: the systems, and, with ``both``, the line styles of training and validation."""
+def _legend(
+    axes: Axes,
+    curves: Curves,
+    both: bool,
+    training: str = "training, mean over the epoch",
+    published: bool = False,
+) -> None:
+    """Add a legend: the systems, and, with ``both``, the line styles of training, validation and the report."""
     names = list(curves) if len(curves) > 1 else []
     handles = [Line2D([], [], label=name, **_style(number)) for number, name in enumerate(names)]
     grey = "#666666" if names else COLOURS[0]
     if both:
         handles.append(Line2D([], [], color=grey, linestyle="--", label=training))
         handles.append(Line2D([], [], color=grey, marker=".", label="validation"))
+    if published:
+        handles.append(Line2D([], [], label="validation, in the report", **{"color": grey} | PUBLISHED))
     place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1, 1)} if len(handles) > INSIDE else {}
     axes.legend(handles=handles, **place)
 

@@ -320,7 +320,8 @@ class _Gather:
     def _samples(self, rows: Sequence[Row], count: int) -> list[Json]:
         """Sample sentences of the test set that all these rows share."""
         test, languages, _ = self.comparable(rows[0])
-        chosen = [samples(next(iter(self.folders(row).values())), count) for row in rows]
+        lines = self.table.lines_of(test)
+        chosen = [samples(next(iter(self.folders(row).values())), count, lines) for row in rows]
         return [
             {
                 "test": test, "languages": languages, **{key: same[0][key] for key in ("line", "source", "reference")},

@@ -119,8 +119,8 @@ class Run:
         if self.members and any(is_outdated(provenance, part / "provenance.json") for part in parts.values()):
             yield commands.ensemble(model, *parts.values())
         if is_outdated(hypotheses, provenance) or self._translates_other_text(row, out / "decoding.json"):
-            source, options = clean / f"{test}.{self.system.source}", commands.decode_options(self._features(row))
-            config = as_json(row.decoding)
+            options = commands.decode_options(self._features(row), self._table.lines_of(test))
+            source, config = clean / f"{test}.{self.system.source}", as_json(row.decoding)
             yield commands.decode(model, source, hypotheses, *options, config=config, device=device, threads=threads)
         if is_outdated(scores, hypotheses) or self._needs_scoring(row, scores):
             options, languages = commands.score_options(self._table.requested_metrics), self.system.languages

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import astuple
 from itertools import islice
 from pathlib import Path
@@ -15,7 +15,7 @@ from nmt.config.decoding import Decoding
 from nmt.data.features import Pictures, describe, no_pictures
 from nmt.system import machine
 from nmt.system.chunks import WHOLE, Chunks, Shard
-from nmt.system.errors import DataError
+from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import (
     check_not_input,
     check_writable,
@@ -49,11 +49,12 @@ def decode_file(
     images: Path | None = None,
     shard: Shard | None = None,
     finish: Callable[[str], str] = str,
+    attended: Sequence[int] = (),
 ) -> None:
     """Translate a cleaned file line by line; write ``out``, ``decoding.json`` and ``alignments.json``.
 
-    ``alignments.json`` has the attention for sentences spread evenly over the file: the weights of the decoder's last
-    layer (mean over heads), and, for a picture, the weights of each layer and head. With ``nbest`` above 1 there is
+    ``alignments.json`` has the attention for some sentences: the weights of the decoder's last layer (mean over heads),
+    and, for a picture, the weights of each layer and head. With ``nbest`` above 1 there is
     also ``nbest.tsv``: line number from 1, score, translation. An interrupted job continues after the last whole
     `CHUNK` of lines and gives the same files.
 
@@ -68,9 +69,11 @@ def decode_file(
         shard: translate only this share of the chunks. Several jobs can do so at once; a job without a shard then
             joins their chunks.
         finish: turns a translation into a line of ``out``.
+        attended: lines whose attention is written, from 1; empty for `ALIGNED` lines spread evenly over the file.
 
     Raises:
-        ConfigError, DataError: see `Translator.load`; the source is missing or not UTF-8; ``out`` cannot be written.
+        ConfigError, DataError: see `Translator.load`; the source is missing, too short or not UTF-8; ``out`` cannot be
+            written.
         Interrupted: a signal has asked the process to stop.
     """
     from tqdm import tqdm
@@ -82,6 +85,8 @@ def decode_file(
         check_not_input(file, [source])
     translator = Translator.load(model, device, threads, processes_for(device, threads))
     sentences = count_lines(source)
+    if max(attended, default=0) > sentences:
+        raise ConfigError(f"{source}: has no line {max(attended)} to show, it has {sentences}; choose others")
     pictures = translator.pictures(images, decoding.images, sentences)
     provenance = _provenance(model, source, decoding, sentences, images if pictures is not no_pictures else None)
     chunks = Chunks(out, digest([provenance, translator.device.type]), CHUNK)
@@ -91,7 +96,9 @@ def decode_file(
         seconds = translations.translate(bar.update)
     if shard:
         return
-    write_json(out.with_name("alignments.json"), _alignments(translator, translations.pairs(), sentences, pictures))
+    evenly = {i * sentences // ALIGNED + 1 for i in range(ALIGNED)} if sentences > ALIGNED else range(1, sentences + 1)
+    alignments = _alignments(translator, translations.pairs(), attended or evenly, pictures)
+    write_json(out.with_name("alignments.json"), alignments)
     translations.write(out, finish)
     hardware = machine.hardware(translator.device) | {"workers": translator.workers}
     provenance |= {"seconds": round(seconds, 3), "hardware": hardware, "hypotheses_sha256": sha256(out)}
@@ -183,13 +190,12 @@ class Translations:
 
 
 def _alignments(
-    translator: Translator, pairs: Iterable[tuple[str, list[Translation]]], sentences: int, pictures: Pictures
+    translator: Translator, pairs: Iterable[tuple[str, list[Translation]]], lines: Container[int], pictures: Pictures
 ) -> list[dict[str, Any]]:
-    """Return the attention of some sentences: line number from 1, pieces, and one row of weights per target piece."""
+    """Return the attention of some lines: number from 1, pieces, and one row of weights per target piece."""
     aligned = []
-    selected = {i * sentences // ALIGNED for i in range(ALIGNED)} if sentences > ALIGNED else range(sentences)
     for i, (line, translations) in enumerate(pairs):
-        if i not in selected:
+        if i + 1 not in lines:
             continue
         attentions = translator.attentions(line, translations[0], pictures(np.array([i])))
         if "source" in attentions.weights:

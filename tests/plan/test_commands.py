@@ -30,7 +30,7 @@ OPTIONS: dict[str, list[str]] = {
     "draw": ["--limit", "5"],
     "features": commands.features_options(5, Images.model_validate({"folder": "pictures", "weights": "w.pt"})),
     "train": [*commands.train_options(["features/train.npy"], {"source": Path("my glove.txt")}), "--tracking", "t"],
-    "decode": [*commands.decode_options(["features/test.npy"]), "--shard", "1/2"],
+    "decode": [*commands.decode_options(["features/test.npy"], [254]), "--shard", "1/2"],
     "score": commands.score_options(["bleu1", "meteor"]),
     "track_prepare": commands.track_prepare_options(["one", "two"], remote=True),
 }

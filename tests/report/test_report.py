@@ -237,6 +237,23 @@ def test_figures_are_the_same_each_time(built: Built, tmp_path: Path) -> None:
             assert (tmp_path / f"{figure}.{ending}").read_bytes() == drawn
 
 
+def test_the_reports_own_curve_is_drawn_beside_ours(built: Built, tmp_path: Path) -> None:
+    curves = {name: [fakes.records(400)] for name in ("small", "large")}
+    draw("learning-curves", curves, 512, tmp_path / "curves", {"large": {100: 2.5, 300: 12.2}})
+    drawn, plain = ((folder / name).read_text() for folder, name in (
+        (tmp_path, "curves.svg"), (built.layout.figures("toy"), "learning-curves.svg")
+    ))  # fmt: skip
+    assert "in the report" in drawn and "in the report" not in plain
+    with pytest.raises(ValueError, match="published_curves: no system 'larg'"):
+        fakes.table(published_curves={"larg": {100: 2.5}})
+
+
+def test_a_table_can_choose_the_lines_that_it_shows(tmp_path: Path) -> None:
+    lines = Built(tmp_path, fakes.table(sample_lines=[6, 2], figures=["alignment"]), [1])
+    assert [sentence["line"] for sentence in lines.data["samples"]] == ["6", "2"]
+    assert "sentence 6" in (lines.layout.figures("toy") / "alignment.svg").read_text()
+
+
 def test_curves_that_were_not_measured(tmp_path: Path) -> None:
     log = [record | {"bleu": None} if record["event"] == "valid" else record for record in fakes.records(100)]
     draw("bleu", {"small": [log]}, 8, tmp_path / "bleu")

@@ -530,6 +530,15 @@ def test_decoding_goes_on_after_the_last_whole_chunk(model: Path, tmp_path: Path
     assert not list(cut.glob("*.chunks"))
 
 
+def test_attention_is_written_for_the_lines_asked_for(model: Path, tmp_path: Path) -> None:
+    (tmp_path / "source.txt").write_text("".join(f"{line}\n" for line in copy_lines(30, 9)))
+    files = tmp_path / "source.txt", tmp_path / "hypotheses.txt"
+    decode_file(model, *files, Decoding(beam=1), "cpu", 1, attended=[17, 4])
+    assert [sentence["line"] for sentence in read_json(tmp_path / "alignments.json", list)] == [4, 17]
+    with pytest.raises(ConfigError, match="has no line 31 to show, it has 30"):
+        decode_file(model, *files, Decoding(beam=1), "cpu", 1, attended=[31])
+
+
 def test_chunks_of_another_translation_are_not_taken(model: Path, tmp_path: Path) -> None:
     (tmp_path / "source.txt").write_text("w1 w2\n")
     stale = tmp_path / "hypotheses.txt.chunks" / "00000000-000000.json"
