@@ -28,12 +28,12 @@ def serve(models: tuple[Path, ...], host: str, port: int, rate: float, device: s
 @click.option(
     "--format",
     "to",
-    type=click.Choice(["ctranslate2", "pyfunc"]),
+    type=click.Choice(["ctranslate2", "pyfunc", "half"]),
     required=True,
-    help="ctranslate2 is for CTranslate2, pyfunc is a model of MLflow.",
+    help="ctranslate2 is for CTranslate2, pyfunc is a model of MLflow, half is this model with float16 weights.",
 )
 def export(model: Path, out: Path, to: Any) -> None:
-    """Convert the model directory MODEL for CTranslate2 or MLflow; writes the new folder OUT."""
+    """Convert the model directory MODEL for CTranslate2 or MLflow, or halve its size; writes the new folder OUT."""
     from nmt.translation.export import export as export_model
 
     export_model(model, out, to)

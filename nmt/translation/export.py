@@ -1,4 +1,4 @@
-"""Export a model directory to other formats: CTranslate2, and MLflow's pyfunc flavour."""
+"""Export a model directory to other formats: CTranslate2, MLflow's pyfunc flavour, and half-precision weights."""
 
 import shutil
 import warnings
@@ -16,11 +16,12 @@ from nmt.models.layers import FeedForward
 from nmt.models.multimodal import Multimodal
 from nmt.models.transformer import Transformer
 from nmt.system.errors import ConfigError, DataError
-from nmt.system.files import atomic_directory, write_text
+from nmt.system.files import atomic_directory, read_json, sha256, write_json, write_text
 from nmt.text.subwords import SIDES
+from nmt.training.checkpoint import WEIGHTS, verified_weights, write_tensors
 from nmt.translation.translator import Translator
 
-Format = Literal["ctranslate2", "pyfunc"]
+Format = Literal["ctranslate2", "pyfunc", "half"]
 PACKAGES = ("mlflow", "numpy", "pydantic", "PyYAML", "sacremoses", "safetensors", "sentencepiece", "torch")
 README = """\
 # {languages} for CTranslate2
@@ -42,7 +43,7 @@ def export(model: Path, out: Path, to: Format) -> None:
     Args:
         model: a model directory.
         out: the folder to write; new or empty.
-        to: ``ctranslate2`` or ``pyfunc``.
+        to: ``ctranslate2``, ``pyfunc``, or ``half`` for a model directory with float16 weights.
 
     Raises:
         ConfigError: the format does not support such a model.
@@ -54,7 +55,21 @@ def export(model: Path, out: Path, to: Format) -> None:
         raise DataError(f"{out}: expected a folder outside {model}, got one within it; name another")
     translator = Translator.load(model, "cpu")
     with atomic_directory(out) as folder:
-        {"ctranslate2": _ctranslate2, "pyfunc": _pyfunc}[to](model, translator, folder)
+        {"ctranslate2": _ctranslate2, "pyfunc": _pyfunc, "half": _half}[to](model, translator, folder)
+
+
+def _half(folder: Path, translator: Translator, out: Path) -> None:
+    """Write the same model directory with weights rounded to float16; translating still computes in float32."""
+    shutil.copytree(folder, out, dirs_exist_ok=True)
+    weights = {name: weight.half() for name, weight in verified_weights(folder).items()}
+    if not all(torch.isfinite(weight).all() for weight in weights.values()):
+        raise ConfigError(
+            f"--format half: {folder} has weights beyond {torch.finfo(torch.half).max:,.0f}; keep it as it is"
+        )
+    write_tensors(weights, out / WEIGHTS)
+    provenance = read_json(folder / "provenance.json")
+    rounded = {"weights_sha256": sha256(out / WEIGHTS), "rounded_from_sha256": provenance["weights_sha256"]}
+    write_json(out / "provenance.json", provenance | rounded)
 
 
 def _ctranslate2(folder: Path, translator: Translator, out: Path) -> None:

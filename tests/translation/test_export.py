@@ -171,3 +171,14 @@ def test_a_recurrent_model_and_a_folder_in_use_are_refused(model: Path, tmp_path
     code, output = run("export", folder, tmp_path / "out", "--format", "ctranslate2")
     assert code == 1 and "expected a Transformer, got a recurrent model" in output and "pyfunc" in output
     assert not (tmp_path / "out").exists()
+
+
+def test_half_the_size_translates_alike(model: Path, tmp_path: Path) -> None:
+    export(model, tmp_path / "half", "half")
+    sizes = [(folder / "weights.safetensors").stat().st_size for folder in (model, tmp_path / "half")]
+    assert sizes[1] < 0.55 * sizes[0]  # with the header
+    lines = copy_lines(20, 7)
+    whole, half = (Translator.load(folder, "cpu").translate(lines) for folder in (model, tmp_path / "half"))
+    assert whole == half
+    made = read_json(tmp_path / "half" / "provenance.json")
+    assert made["rounded_from_sha256"] == read_json(model / "provenance.json")["weights_sha256"]
