@@ -144,6 +144,22 @@ def read_json(path: Path, kind: type = dict) -> Any:
     return value
 
 
+def read_records(path: Path) -> Iterator[tuple[str, Json]]:
+    """Yield each line of a training's log, without its line end, with its record; nothing if there is no log.
+
+    Lines without a record are skipped: a killed process can leave half a line, a faulty disk any bytes.
+    """
+    if not path.is_file():
+        return
+    with path.open("rb") as stream:
+        for raw in stream:
+            with suppress(ValueError, RecursionError):
+                line = raw.decode("utf-8").rstrip("\n")
+                record = json.loads(line)
+                if isinstance(record, dict) and isinstance(record.get("update"), int) and "event" in record:
+                    yield line, record
+
+
 def check_writable(path: Path) -> None:
     """Check that a file can be written here; call it before hours of work.
 

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nmt.config.training import ENDS
-from nmt.system.files import digest, read_json, read_lines
+from nmt.system import files
+from nmt.system.files import digest, read_json
 from nmt.tracking.store import connect, find_or_create_experiment, find_or_create_parent, find_or_create_run
 
 if TYPE_CHECKING:
@@ -104,13 +105,7 @@ def without_end(config: dict[str, Any]) -> dict[str, Any]:
 
 def read_records(log: Path) -> Records:
     """The complete records of a log that may still grow."""
-    records = []
-    for line in read_lines(log) if log.is_file() else ():
-        try:
-            records.append(json.loads(line))
-        except ValueError:  # half written
-            break
-    return records
+    return [record for _, record in files.read_records(log)]
 
 
 def points(records: Records) -> Iterator["Metric"]:

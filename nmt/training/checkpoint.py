@@ -57,6 +57,10 @@ class Checkpoints:
         """Return all checkpoints, oldest first."""
         return sorted(self.folder.glob("update-*"))
 
+    def path(self, progress: Progress) -> Path:
+        """Return the folder of the checkpoint at a progress."""
+        return self.folder / f"update-{progress.update:08d}"
+
     def progress(self, checkpoint: Path) -> Progress:
         """Return the progress of the training at a checkpoint."""
         return build_stored(Progress, read_json(checkpoint / PROGRESS)["progress"], checkpoint / PROGRESS)
@@ -68,16 +72,14 @@ class Checkpoints:
             raise DataError(f"{checkpoint / PROGRESS}: is not as it was written")
         return build_stored(Progress, written["progress"], checkpoint / PROGRESS)
 
-    def save(self, progress: Progress, model: nn.Module, optimizer: optim.Optimizer) -> Path:
-        """Write a whole checkpoint or none, and return its folder."""
-        target = self.folder / f"update-{progress.update:08d}"
-        with atomic_directory(target) as part:
+    def save(self, progress: Progress, model: nn.Module, optimizer: optim.Optimizer) -> None:
+        """Write a whole checkpoint or none."""
+        with atomic_directory(self.path(progress)) as part:
             write_tensors(weights_of(model), part / WEIGHTS)
             write_tensors(_flatten(model, optimizer), part / OPTIMIZER)
             hashes = {name: sha256(part / name) for name in (WEIGHTS, OPTIMIZER)}
             written = asdict(progress)
             write_json(part / PROGRESS, {"progress": written, "digest": digest(written), "sha256": hashes})
-        return target
 
     def resume(self, model: nn.Module, optimizer: optim.Optimizer) -> Progress:
         """Load the newest whole checkpoint into model and optimiser, and return its progress: update 0 without one.

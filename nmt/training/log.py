@@ -11,7 +11,7 @@ from typing import Any, Self
 from tqdm import tqdm
 
 from nmt.system import machine
-from nmt.system.files import read_lines, write_text
+from nmt.system.files import read_records, write_text
 from nmt.training.checkpoint import Progress
 
 RECORD_EVERY = 50  # updates between two training records
@@ -28,7 +28,8 @@ class Log:
         """Drop the records after the progress, because the training repeats them, and add a start record."""
         if not self._writes:
             return
-        write_text(self._path, "".join(f"{line}\n" for line in self._lines(progress.update)))
+        self._warn_of_damage()
+        write_text(self._path, "".join(f"{line}\n" for line, _ in self._until(progress.update)))
         self.write(
             {"event": "start", "update": progress.update, "time": time.time(), "process": os.getpid(),
              "hardware": hardware, "code_version": machine.code_version()}
@@ -40,17 +41,28 @@ class Log:
             with self._path.open("a", encoding="utf-8") as stream:
                 stream.write(json.dumps(record) + "\n")
 
+    def flush(self) -> None:
+        """Force all records to disk."""
+        if self._writes:
+            with self._path.open("a") as stream:
+                os.fsync(stream.fileno())
+
     def records(self, update: int) -> Iterator[dict[str, Any]]:
         """Yield the records up to an update."""
-        return map(json.loads, self._lines(update))
+        return (record for _, record in self._until(update))
 
-    def _lines(self, update: int) -> Iterator[str]:
-        for line in read_lines(self._path) if self._path.is_file() else ():
-            try:
-                if json.loads(line)["update"] <= update:
-                    yield line
-            except ValueError:  # the last line of a process that was killed while it wrote
-                continue
+    def _warn_of_damage(self) -> None:
+        """Warn of whole lines without a record; half a line at the end is normal after a kill."""
+        lines = self._path.read_bytes().count(b"\n") if self._path.is_file() else 0
+        if damaged := lines - sum(1 for _ in read_records(self._path)):
+            print(
+                f"nmt: warning: {self._path}: {damaged} of {lines} lines are no records and are left out; the weights "
+                "are not affected",
+                file=sys.stderr,
+            )
+
+    def _until(self, update: int) -> Iterator[tuple[str, dict[str, Any]]]:
+        return ((line, record) for line, record in read_records(self._path) if record["update"] <= update)
 
 
 class ProgressMeter:

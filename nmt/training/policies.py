@@ -65,7 +65,7 @@ class Milestones:
         waited = 0
         for record in records:
             if record["event"] == "valid":
-                waited = 0 if record["best"] else waited + 1
+                waited = 0 if record.get("best") else waited + 1
                 if waited == self._config.patience:
                     return int(record["update"])
         return math.inf

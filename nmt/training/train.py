@@ -1,7 +1,6 @@
 """The stage `nmt train`: one training in its folder, from claiming the state to ``training.json``."""
 
 import fcntl
-import json
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,7 +12,7 @@ from typing import Any
 from nmt.data.features import feature_fingerprint
 from nmt.system import machine
 from nmt.system.errors import ConfigError, DataError
-from nmt.system.files import check_not_stage_output, digest, read_json, read_lines, write_json, write_text
+from nmt.system.files import check_not_stage_output, digest, read_json, read_records, write_json, write_text
 from nmt.training.distributed import process_group
 from nmt.training.experiment import Experiment, identity
 from nmt.training.trainer import Trainer
@@ -164,9 +163,9 @@ def _summary(trainer: Trainer, stopped: str) -> dict[str, Any]:
 
 def _finish(run: Path, facts: dict[str, Any]) -> None:
     """Write the outputs; ``training.json`` comes last, because it says that the training has finished."""
-    lines = list(read_lines(run / "state" / "log.jsonl"))
-    write_text(run / "log.jsonl", "".join(f"{line}\n" for line in lines))
-    write_json(run / "training.json", facts | {"starts": _starts(map(json.loads, lines), facts["updates"])})
+    log = list(read_records(run / "state" / "log.jsonl"))
+    write_text(run / "log.jsonl", "".join(f"{line}\n" for line, _ in log))
+    write_json(run / "training.json", facts | {"starts": _starts((record for _, record in log), facts["updates"])})
 
 
 def _starts(log: Iterable[dict[str, Any]], end: int) -> list[dict[str, Any]]:

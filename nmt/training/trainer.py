@@ -67,6 +67,8 @@ class Trainer:
         """Load the newest checkpoint in every process; raise ConfigError if it is beyond the end asked for."""
         optimizer = self.gradients.optimizer
         progress = self.checkpoints.resume(self.model, optimizer) if self.processes.first else Progress()
+        if self.processes.first:
+            self._prune()  # a process that was killed after it had saved a checkpoint did not
         progress = broadcast_state(self.processes, progress, self.model, optimizer)
         if progress.update > (end := self.milestones.end(self.log.records(progress.update))):
             raise ConfigError(
@@ -180,17 +182,24 @@ class Trainer:
         return best
 
     def _checkpoint(self, regular: bool) -> None:
-        """Save all that is needed to resume; ``regular`` if checkpoint_every asks for it."""
+        """Save all that is needed to resume; ``regular`` if checkpoint_every asks for it.
+
+        The log comes first: a process that is killed in between makes the update again, with its records.
+        """
         self.progress.regular = regular
         self.progress.sums = self.sums.tolist()
         if self.processes.first:
-            saved = self.checkpoints.save(self.progress, self.model, self.gradients.optimizer)
-            self.checkpoints.prune(self.config.keep_last, self.config.keep_best, self.config.monitor)
             self.log.write(
                 {"event": "checkpoint", "update": self.progress.update, "epoch": self.progress.epoch_fraction,
-                 "name": saved.name, "regular": regular}
+                 "name": self.checkpoints.path(self.progress).name, "regular": regular}
             )  # fmt: skip
+            self.log.flush()
+            self.checkpoints.save(self.progress, self.model, self.gradients.optimizer)
+            self._prune()
         self.processes.barrier()
+
+    def _prune(self) -> None:
+        self.checkpoints.prune(self.config.keep_last, self.config.keep_best, self.config.monitor)
 
     def hardware(self) -> dict[str, Any]:
         """Return what each process runs on, and the number of processes."""
