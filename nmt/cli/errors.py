@@ -25,7 +25,8 @@ def explain(error: Exception) -> str | None:
 def _file_problem(error: OSError) -> str:
     if isinstance(error, shutil.Error) and isinstance(error.args[0], list):  # files of a folder that were not copied
         _, error.filename, error.strerror = error.args[0][0]
-    problem = f"{error.filename or 'writing'}: {error.strerror or error}"
+    # For a copy, the first name is the file that was read, the second the one that could not be written.
+    problem = f"{error.filename2 or error.filename or 'writing'}: {error.strerror or error}"
     return f"{problem}; check space, permissions and path, then run again"
 
 

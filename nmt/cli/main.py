@@ -10,6 +10,7 @@ import click
 from nmt.cli import data, pictures, scoring, tables, tools, track, training, translation
 from nmt.cli.errors import explain
 from nmt.cli.group import CommandGroup
+from nmt.system.errors import printable
 from nmt.system.interrupt import Interrupted
 
 SECTIONS = {
@@ -36,7 +37,7 @@ class Main(CommandGroup):
         except Exception as error:
             if (message := explain(error)) is None:
                 raise
-            click.echo(f"nmt: {message}", err=True)
+            click.echo(f"nmt: {printable(message)}", err=True)
             raise SystemExit(1) from None
 
 

@@ -12,14 +12,10 @@ from torch import Tensor
 
 from nmt.config.data import SpecialIds, Subwords
 from nmt.config.types import amount
+from nmt.data.encoded import load_array, read_meta
 from nmt.data.features import PictureLoader, Pictures, no_pictures
 from nmt.system.errors import DataError
-from nmt.system.files import (
-    DROPPED,
-    build_stored,
-    read_json,
-    read_lines,
-)
+from nmt.system.files import DROPPED, build_stored, read_lines
 from nmt.system.indices import Indices, evenly
 from nmt.text.subwords import SIDES
 
@@ -77,17 +73,16 @@ class Side:
 
     def __init__(self, prefix: Path, ids: SpecialIds) -> None:
         self._special = ids
-        try:
-            self._ids = np.load(prefix.with_name(prefix.name + ".npy"), mmap_mode="r")
-            self._offsets = np.load(prefix.with_name(prefix.name + ".offsets.npy"))
-        except (OSError, ValueError, EOFError) as error:
-            raise DataError(f"{prefix}.npy: expected encoded text, got: {error}; run `nmt encode` again") from None
+        self._ids = load_array(prefix.with_name(prefix.name + ".npy"))
+        self._offsets = np.array(load_array(prefix.with_name(prefix.name + ".offsets.npy")), np.int64)
         if self._offsets[-1:].tolist() != [len(self._ids)]:
             raise DataError(
                 f"{prefix}.npy: expected as many ids as {prefix}.offsets.npy says, got {len(self._ids)}; run "
                 "`nmt encode` again"
             )
         self.lengths: Indices = np.diff(self._offsets) + 2  # BOS and EOS included
+        if self._offsets[0] or (self.lengths < 2).any():
+            raise DataError(f"{prefix}.offsets.npy: expected offsets from 0 that never fall; run `nmt encode` again")
 
     def pieces(self, index: int) -> list[int]:
         """Return the ids of one sentence, without BOS and EOS."""
@@ -131,7 +126,7 @@ class Parallel:
             longest: maximum length of a sentence in pieces, BOS and EOS included; None for no limit.
             pictures: loader of the pictures; None for a text-only model.
         """
-        meta = read_json(encoded / "meta.json")
+        meta = read_meta(encoded)
         ids = SpecialIds(**meta["ids"])
         self.source, self.target = (Side(encoded / f"{split}.{side}", ids) for side in SIDES)
         if len(self.source.lengths) != len(self.target.lengths):
@@ -189,7 +184,7 @@ def raw_lines(encoded: Path, split: str, sentences: int) -> tuple[Indices, int]:
     Image features have one row per raw line. Training text may repeat the same images several times
     (`nmt.translation.augment`), or may be encoded several times; then the numbers are those of the first round.
     """
-    meta = read_json(encoded / "meta.json")
+    meta = read_meta(encoded)
     subwords = build_stored(Subwords, meta["subwords"]["subwords"], encoded / "meta.json")
     rounds = subwords.segmentations if split == "train" else 1
     dropped = list(read_lines(encoded / DROPPED)) if split == "train" and (encoded / DROPPED).is_file() else []

@@ -11,6 +11,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from nmt.config.data import Subwords
+from nmt.data.encoded import checksums
 from nmt.system.chunks import WHOLE, Chunks, Shard, blocks, mark
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import (
@@ -103,6 +104,7 @@ def _write_rest(folder: Path, clean: Path, subwords: Path, languages: str, split
         "subwords": {key: learned[key] for key in ("subwords", "vocab_sha256")},
         "corpus": report.get("corpus"),
         **({"images": report["images"]} if "images" in report else {}),
+        "sha256": checksums(folder),
     }
     write_json(folder / "meta.json", meta)
 
@@ -158,8 +160,8 @@ def _encode_chunks(
                 # The seed depends only on the text and the round, so resuming and sharding do not change the ids.
                 seed = zlib.crc32("\n".join([name, *batch]).encode()) if dropout else 0
                 rows = vocabulary.encode(batch, dropout, seed)
-                np.fromiter(chain.from_iterable(rows), _dtype(vocabulary)).tofile(ids)
-                np.fromiter(map(len, rows), np.int64, len(rows)).tofile(lengths)
+                ids.write(np.fromiter(chain.from_iterable(rows), _dtype(vocabulary)).data)  # `tofile` hides a full disk
+                lengths.write(np.fromiter(map(len, rows), np.int64, len(rows)).data)
     return chunks.paths(lines, name)
 
 

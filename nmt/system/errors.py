@@ -1,5 +1,15 @@
 """The errors that a user can fix; the command line prints them as one message, without a traceback."""
 
+import unicodedata
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+SHOWN = 200
+"""Most characters of another library's error in a message of ours."""
+BIDIRECTIONAL = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+"""Characters that change the order in which a line is shown."""
+
 
 class ConfigError(ValueError):
     """A configuration key, value or argument is wrong; the message says where, expected, got, and what to do."""
@@ -7,3 +17,32 @@ class ConfigError(ValueError):
 
 class DataError(ValueError):
     """A file is missing, damaged or does not fit another; the message says which, where, expected, got, what to do."""
+
+
+@contextmanager
+def fitting(path: Path, expected: str, advice: str) -> Iterator[None]:
+    """Turn errors about the content of files into one DataError.
+
+    Args:
+        path: the file or folder that the block reads.
+        expected: what it should be, e.g. ``a model directory``.
+        advice: what to do.
+    """
+    try:
+        yield
+    except (ConfigError, DataError):
+        raise
+    except (LookupError, TypeError, AttributeError, ValueError, OverflowError, RecursionError) as error:
+        text = error.errors()[0]["msg"] if hasattr(error, "errors") else str(error)  # pydantic's has one per field
+        problem = f"{type(error).__name__}: {' '.join(text.split())[:SHOWN]}"
+        raise DataError(f"{path}: expected {expected}, got one whose files do not fit ({problem}); {advice}") from None
+
+
+def printable(text: str) -> str:
+    """Return a text for a terminal: control characters, but for line ends and tabs, become U+FFFD.
+
+    A terminal obeys control characters, and text from a file of somebody else may have any.
+    """
+    return "".join(
+        "\ufffd" if c in BIDIRECTIONAL or (unicodedata.category(c) == "Cc" and c not in "\n\t") else c for c in text
+    )

@@ -46,7 +46,11 @@ def read_lines(path: Path, first: int = 0) -> Iterator[str]:
 
 
 def count_lines(path: Path) -> int:
-    """Count the lines that `read_lines` yields, UTF-8 or not; raises DataError if the file is missing."""
+    """Count the lines that `read_lines` yields, UTF-8 or not; raises DataError if the file is missing.
+
+    The file is read again later, so it must not be a pipe.
+    """
+    check_regular(path)
     count, last = 0, b"\n"
     with _opened(path) as stream:
         while block := stream.read(2**20):
@@ -95,6 +99,8 @@ def _conversion_advice(beginning: bytes) -> str:
 class _JsonObject(dict[str, Any]):
     """An object of a JSON file; a missing key raises DataError, which names the file."""
 
+    __slots__ = ("path",)
+
     def __init__(self, path: Path, values: dict[str, Any]) -> None:
         super().__init__(values)
         self.path = path
@@ -132,11 +138,12 @@ def read_json(path: Path, kind: type = dict) -> Any:
         DataError: the file is missing, is not JSON, or has another type. A dict also raises it later, for a key that it
             does not have.
     """
+    check_regular(path)
     try:
         value = json.loads(path.read_text(encoding="utf-8"), object_hook=partial(_JsonObject, path))
     except (FileNotFoundError, NotADirectoryError):
         raise DataError(f"{path}: no such file; run the stage that writes it") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:  # RecursionError: thousands of lists in each other
         raise DataError(f"{path}: expected JSON, got {error}; delete it and run its stage again") from None
     if not isinstance(value, kind):
         expected = "keys and their values" if kind is dict else f"a {kind.__name__}"
@@ -158,6 +165,18 @@ def read_records(path: Path) -> Iterator[tuple[str, Json]]:
                 record = json.loads(line)
                 if isinstance(record, dict) and isinstance(record.get("update"), int) and "event" in record:
                     yield line, record
+
+
+def check_regular(path: Path) -> None:
+    """Check that a path, if it exists, is a file: reading a pipe or a device can wait for ever, or never end.
+
+    Raises:
+        DataError: it is something else.
+    """
+    if path.is_dir():
+        raise DataError(f"{path}: expected a file, got a folder; name a file in it")
+    if path.exists() and not path.is_file():
+        raise DataError(f"{path}: expected a file, got a device or pipe; save its content as a file first")
 
 
 def check_writable(path: Path) -> None:
@@ -335,7 +354,8 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def sha256(path: Path) -> str:
-    """Return the SHA-256 of a file's bytes, in hexadecimal."""
+    """Return the SHA-256 of a file's bytes, in hexadecimal; raises DataError for a pipe or a device."""
+    check_regular(path)
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 

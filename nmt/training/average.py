@@ -10,6 +10,7 @@ from pydantic import TypeAdapter
 from torch import Tensor
 
 from nmt.config.models import ModelConfig
+from nmt.data.encoded import read_meta
 from nmt.system import machine
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import atomic_directory, read_json, sha256, write_json
@@ -36,7 +37,7 @@ def average(run: Path, encoded: Path, at: str, out: Path) -> None:
     training = read_json(run / "training.json")
     chosen = select(run, at, training["config"]["training"]["monitor"])
     weights = mean([load_verified(checkpoint, WEIGHTS) for checkpoint in chosen])
-    meta = read_json(encoded / "meta.json")
+    meta = read_meta(encoded)
     if (training["data"], training["subwords"]) != (meta["splits"], meta["subwords"]):
         raise DataError(f"{run}: was not trained on {encoded} as it is now; give the --encoded it was trained on")
     with atomic_directory(out, "provenance.json") as folder:

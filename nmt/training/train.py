@@ -9,6 +9,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from nmt.data.encoded import check_encoded, read_meta
 from nmt.data.features import feature_fingerprint
 from nmt.system import machine
 from nmt.system.errors import ConfigError, DataError
@@ -57,7 +58,9 @@ def train(
     check_not_stage_output(run)
     with process_group(device) as processes:
         chosen, version = machine.prepare(device, threads), machine.code_version()
-        meta = read_json(encoded / "meta.json")
+        meta = read_meta(encoded)
+        if processes.first:
+            check_encoded(encoded)
         _check_tying(config, meta, encoded)
         start = load_vectors(encoded, vectors or {}, config.model.width)
         inputs = {

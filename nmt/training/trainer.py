@@ -9,11 +9,11 @@ import torch
 
 from nmt.config.models import MultimodalConfig
 from nmt.data.batches import Parallel
+from nmt.data.encoded import read_meta
 from nmt.data.features import pictures_of_split
 from nmt.models.build import build
 from nmt.system import machine
 from nmt.system.errors import ConfigError
-from nmt.system.files import read_json
 from nmt.system.interrupt import Interrupted, signal_handlers
 from nmt.text.subwords import SIDES
 from nmt.training.checkpoint import Checkpoints, Progress, broadcast_state
@@ -44,7 +44,7 @@ class Trainer:
     ) -> None:
         """Build the model and resume from ``state``; the arguments are those of `nmt.training.train.train`."""
         self.config, self.device, self.processes = config.training, device, processes
-        meta = read_json(encoded / "meta.json")
+        meta = read_meta(encoded)
         torch.manual_seed(seed)
         sizes = [meta["vocabulary"][side] for side in SIDES]
         self.model = build(config.model, sizes[0], sizes[1], meta["ids"]["pad"]).to(device)

@@ -2,15 +2,15 @@
 
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 from torch import Tensor
 
 from nmt.config.data import Cleaning
@@ -22,14 +22,13 @@ from nmt.data.features import Pictures, no_pictures, pictures_of_split
 from nmt.models.base import TranslationModel
 from nmt.models.build import build
 from nmt.models.search import Decoder, Ensemble, Hypothesis, search
-from nmt.system import machine
+from nmt.system import errors, machine
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import read_json
 from nmt.system.workers import parallel_map
 from nmt.text.subwords import SIDES, load_vocabularies
 from nmt.training.checkpoint import load_weights, verified_weights
 
-SHOWN_ERROR = 200  # most characters of another library's error in our message
 PART = 2048  # most tokens per batch on the CPU: larger batches are no faster and keep fewer workers busy
 
 
@@ -57,20 +56,9 @@ class Attentions:
     without attention has no weights."""
 
 
-@contextmanager
-def fitting(folder: Path) -> Iterator[None]:
+def fitting(folder: Path) -> AbstractContextManager[None]:
     """Turn errors about the content of a model directory into one DataError."""
-    try:
-        yield
-    except (ConfigError, DataError):
-        raise
-    except (LookupError, TypeError, AttributeError, ValueError) as error:
-        text = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
-        problem = f"{type(error).__name__}: {' '.join(text.split())[:SHOWN_ERROR]}"
-        raise DataError(
-            f"{folder}: expected a model directory, got one whose files do not fit ({problem}); "
-            "write it again with `nmt average`"
-        ) from None
+    return errors.fitting(folder, "a model directory", "write it again with `nmt average`")
 
 
 def _members(weights: Mapping[str, Tensor]) -> list[dict[str, Tensor]]:
