@@ -11,7 +11,7 @@ from torch import Tensor
 
 from nmt.config.models import BACKBONES, ModelConfig, MultimodalConfig, Shown
 from nmt.system.errors import ConfigError, DataError
-from nmt.system.files import read_json, sha256
+from nmt.system.files import check_regular, read_json, sha256
 from nmt.system.indices import Indices
 
 SEED = 1  # of the random pictures, so that every training and translation shows the same ones
@@ -19,6 +19,7 @@ SEED = 1  # of the random pictures, so that every training and translation shows
 
 def load_features(array: Path) -> NDArray[Any]:
     """Memory-map an array of image features; raise DataError if the file is missing or not such an array."""
+    check_regular(array)
     try:
         features = np.load(array, mmap_mode="r")
     except (OSError, ValueError, EOFError) as error:

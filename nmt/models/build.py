@@ -1,10 +1,17 @@
 """Build a translation model from its configuration."""
 
-from nmt.config.models import MultimodalConfig, RecurrentConfig, TransformerConfig
+from collections.abc import Sequence
+
+import torch
+
+from nmt.config.models import ModelConfig, MultimodalConfig, RecurrentConfig, TransformerConfig
 from nmt.models.base import TranslationModel
 from nmt.models.multimodal import Multimodal
 from nmt.models.recurrent import Recurrent
 from nmt.models.transformer import Transformer
+
+TABLE = 2**25
+"""Most numbers in a table of positions, or in the features of a picture, of a model from somebody else."""
 
 
 def build(
@@ -26,3 +33,24 @@ def build(
     if isinstance(config, MultimodalConfig):
         return Multimodal(config, source_vocabulary, target_vocabulary, pad)
     return Transformer(config, source_vocabulary, target_vocabulary, pad)
+
+
+def outline(config: ModelConfig, vocabularies: Sequence[int], pad: int, weights: int) -> TranslationModel | None:
+    """Build a model without memory for its weights, to compare their shapes with those in a file.
+
+    Args:
+        config: configuration of any kind of model, perhaps from somebody else.
+        vocabularies: number of pieces of the source and the target side.
+        pad: id of padding.
+        weights: number of weights in the file.
+
+    Returns:
+        The model on torch's meta device. None if it cannot have so few weights, or if a table that is not among the
+        weights would exceed `TABLE`.
+    """
+    layers = max(config.layers, getattr(config, "decoder_layers", None) or 0)
+    rows = max(getattr(config, "regions", 0), config.max_positions if config.kind != "recurrent" else 0)
+    if layers > weights or rows * config.width > TABLE:
+        return None
+    with torch.device("meta"):
+        return build(config, vocabularies[0], vocabularies[1], pad)

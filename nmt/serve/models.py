@@ -139,7 +139,7 @@ def load(folders: Sequence[Path], device: str, threads: int | None) -> list[Serv
 
 def _name(folder: Path) -> str:
     """Return table, system, seed and selection if the directory has its provenance, otherwise its path."""
-    if not (folder / "provenance.json").is_file():
+    if not (folder / "provenance.json").exists():
         return str(folder)
     origin = read_json(folder / "provenance.json")
     return f"{origin['table']}/{origin['system']}, seed {origin['seed']}, {origin['selection']}"

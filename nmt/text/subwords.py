@@ -11,7 +11,7 @@ import sentencepiece
 
 from nmt.config.data import SpecialIds, Subwords
 from nmt.system.errors import ConfigError, DataError
-from nmt.system.files import atomic_directory, count_lines, read_lines, sha256, write_json
+from nmt.system.files import atomic_directory, check_regular, count_lines, read_lines, sha256, write_json
 from nmt.text.bytes import SYMBOLS, are_symbols, readable, recover, to_bytes, to_symbols
 
 SIDES = ("source", "target")
@@ -54,6 +54,7 @@ class Vocabulary:
     """
 
     def __init__(self, path: Path) -> None:
+        check_regular(path)
         try:
             self._pieces = sentencepiece.SentencePieceProcessor(model_file=str(path))
         except (OSError, RuntimeError) as error:

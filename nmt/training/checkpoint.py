@@ -2,17 +2,19 @@
 
 import shutil
 import warnings
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, field
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
+from pydantic.dataclasses import dataclass
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn, optim
 
-from nmt.system.errors import DataError
-from nmt.system.files import UMASK, atomic_directory, build_stored, digest, read_json, sha256, write_json
+from nmt.system.errors import DataError, fitting
+from nmt.system.files import UMASK, atomic_directory, build_stored, check_regular, digest, read_json, sha256, write_json
 from nmt.training.distributed import Processes
 
 WEIGHTS, OPTIMIZER, PROGRESS = "weights.safetensors", "optimizer.safetensors", "progress.json"
@@ -63,7 +65,8 @@ class Checkpoints:
 
     def progress(self, checkpoint: Path) -> Progress:
         """Return the progress of the training at a checkpoint."""
-        return build_stored(Progress, read_json(checkpoint / PROGRESS)["progress"], checkpoint / PROGRESS)
+        with fitting(checkpoint, "a checkpoint", "train again"):
+            return build_stored(Progress, read_json(checkpoint / PROGRESS)["progress"], checkpoint / PROGRESS)
 
     def _verified(self, checkpoint: Path) -> Progress:
         """Return the progress if it has the digest that was written; older checkpoints have none."""
@@ -104,11 +107,13 @@ class Checkpoints:
 
     def _load(self, checkpoint: Path, model: nn.Module, optimizer: optim.Optimizer) -> Progress:
         """Load all of a checkpoint or nothing, and return its progress."""
-        progress = self._verified(checkpoint)
-        weights, state = load_verified(checkpoint, WEIGHTS), load_verified(checkpoint, OPTIMIZER)
-        load_weights(model, weights, checkpoint)
-        _unflatten(model, optimizer, state)
-        return progress
+        with fitting(checkpoint, "a checkpoint", "train again"):
+            progress = self._verified(checkpoint)
+            weights, state = load_verified(checkpoint, WEIGHTS), load_verified(checkpoint, OPTIMIZER)
+            _check_state(model, state, checkpoint)
+            load_weights(model, weights, checkpoint)
+            _unflatten(model, optimizer, state)
+            return progress
 
     def prune(self, keep_last: int | None, keep_best: int, monitor: str) -> None:
         """Delete checkpoints that the retention rule does not keep, and the older ones' optimiser state."""
@@ -163,14 +168,20 @@ def load_weights(model: nn.Module, weights: Mapping[str, Tensor], where: Path) -
     Raises:
         DataError: names or shapes do not fit.
     """
+    check_shapes(model, {name: weight.shape for name, weight in weights.items()}, where)
+    for name, parameter in model.named_parameters():
+        parameter.data.copy_(weights[name])
+
+
+def check_shapes(model: nn.Module, shapes: Mapping[str, torch.Size], where: Path) -> None:
+    """Check that weights of these shapes, by parameter name, fit a model; raises as `load_weights` does."""
     own = dict(model.named_parameters())
-    if wrong := own.keys() ^ weights.keys():
+    if wrong := own.keys() ^ shapes.keys():
         raise DataError(f"{where}: weights do not fit this model: {', '.join(sorted(wrong)[:5])} on one side only")
     for name, parameter in own.items():
-        if parameter.shape != weights[name].shape:
-            got, expected = tuple(weights[name].shape), tuple(parameter.shape)
+        if parameter.shape != shapes[name]:
+            got, expected = tuple(shapes[name]), tuple(parameter.shape)
             raise DataError(f"{where}: {name} has shape {got}, expected {expected}; was the configuration changed?")
-        parameter.data.copy_(weights[name])
 
 
 def load_verified(checkpoint: Path, name: str) -> dict[str, Tensor]:
@@ -181,7 +192,7 @@ def load_verified(checkpoint: Path, name: str) -> dict[str, Tensor]:
     """
     expected = read_json(checkpoint / PROGRESS)["sha256"][name]
     path = checkpoint / name
-    if not path.is_file():
+    if not path.exists():
         raise DataError(f"{path}: no such file; choose another checkpoint (--at), or train again")
     if (got := sha256(path)) != expected:
         raise DataError(
@@ -202,8 +213,21 @@ def write_tensors(tensors: dict[str, Tensor], path: Path) -> None:
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
     """Read a safetensors file; raise DataError if it is missing or damaged."""
-    try:
+    with _safetensors(path):
         return dict(load_file(path))
+
+
+def read_shapes(path: Path) -> dict[str, torch.Size]:
+    """Read only the header of a safetensors file: the shape of each tensor; raises as `read_tensors` does."""
+    with _safetensors(path), safe_open(path, "pt") as tensors:
+        return {name: torch.Size(tensors.get_slice(name).get_shape()) for name in tensors.keys()}  # noqa: SIM118
+
+
+@contextmanager
+def _safetensors(path: Path) -> Iterator[None]:
+    check_regular(path)
+    try:
+        yield
     except (OSError, SafetensorError) as error:
         raise DataError(f"{path}: expected safetensors, got: {error}; make it again") from None
 
@@ -212,7 +236,7 @@ def verified_weights(folder: Path) -> dict[str, Tensor]:
     """Return the weights of a model directory; raise DataError if their checksum is not that of its provenance."""
     path, provenance = folder / WEIGHTS, folder / "provenance.json"
     weights = read_tensors(path)
-    expected = read_json(provenance).get("weights_sha256") if provenance.is_file() else None
+    expected = read_json(provenance).get("weights_sha256") if provenance.exists() else None
     if expected and (got := sha256(path)) != expected:
         raise DataError(
             f"{path}: expected the checksum in provenance.json, {expected[:12]}…, got {got[:12]}…; the file is "
@@ -228,6 +252,15 @@ def _flatten(model: nn.Module, optimizer: optim.Optimizer) -> dict[str, Tensor]:
         for parameter, state in optimizer.state.items()
         for key, value in state.items()
     }
+
+
+def _check_state(model: nn.Module, state: Mapping[str, Tensor], where: Path) -> None:
+    """Check that the optimiser's state is of this model's parameters: for each, tensors of its shape and numbers."""
+    shapes = {name: parameter.shape for name, parameter in model.named_parameters()}
+    for flat, value in state.items():
+        name, _, _ = flat.rpartition("/")
+        if name not in shapes or value.shape not in (shapes[name], torch.Size()) or not value.is_floating_point():
+            raise DataError(f"{where / OPTIMIZER}: {flat}, of shape {tuple(value.shape)}, does not fit this model")
 
 
 def _unflatten(model: nn.Module, optimizer: optim.Optimizer, state: Mapping[str, Tensor]) -> None:

@@ -1,5 +1,6 @@
 """Translate text with a model directory. The library, the command line and the pipeline share this code."""
 
+import re
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -20,14 +21,14 @@ from nmt.config.types import amount
 from nmt.data.batches import cut
 from nmt.data.features import Pictures, no_pictures, pictures_of_split
 from nmt.models.base import TranslationModel
-from nmt.models.build import build
+from nmt.models.build import build, outline
 from nmt.models.search import Decoder, Ensemble, Hypothesis, search
 from nmt.system import errors, machine
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import read_json
 from nmt.system.workers import parallel_map
 from nmt.text.subwords import SIDES, load_vocabularies
-from nmt.training.checkpoint import load_weights, verified_weights
+from nmt.training.checkpoint import WEIGHTS, check_shapes, load_weights, read_shapes, verified_weights
 
 PART = 2048  # most tokens per batch on the CPU: larger batches are no faster and keep fewer workers busy
 
@@ -70,20 +71,32 @@ def _members(weights: Mapping[str, Tensor]) -> list[dict[str, Tensor]]:
     return list(members.values())
 
 
+def _languages(pair: str, folder: Path) -> list[str]:
+    """Split the languages of a model; they reach the terminal and the page, so nothing else may be in them."""
+    if not re.fullmatch("[a-z]{2,3}-[a-z]{2,3}", pair):
+        raise DataError(
+            f"{folder / 'cleaning.json'}: languages: expected source-target, e.g. en-de, got {pair[:20]!r}; write the "
+            "folder again with `nmt average`"
+        )
+    return pair.split("-")
+
+
 class Translator:
     """A trained model, or an ensemble of them, ready to translate."""
 
     def __init__(self, folder: Path, device: torch.device, workers: int = 1) -> None:
         config = read_json(folder / "config.json")
         recipe = read_json(folder / "cleaning.json")
-        self.languages: list[str] = recipe["languages"].split("-")
+        self.languages = _languages(str(recipe["languages"]), folder)
         self.cleaning = Cleaning(**recipe["cleaning"])
         provenance_file = folder / "provenance.json"
-        provenance = read_json(provenance_file) if provenance_file.is_file() else {}
+        provenance = read_json(provenance_file) if provenance_file.exists() else {}
         hashes = provenance.get("subwords", {}).get("vocab_sha256", {})
         self.source, self.target = load_vocabularies(folder, hashes)
         settings: ModelConfig = TypeAdapter(ModelConfig).validate_python(config["model"])
-        sizes, weights = [config["vocabulary"][side] for side in SIDES], verified_weights(folder)
+        sizes = [config["vocabulary"][side] for side in SIDES]
+        self._check_size(folder, settings, sizes, "members" in config)
+        weights = verified_weights(folder)
         self.models, self.device, self.workers = list[TranslationModel](), device, workers
         self.parameters = 0
         for member in _members(weights) if "members" in config else [weights]:
@@ -94,6 +107,22 @@ class Translator:
             self.models.append(model.lay_out_for_search() if device.type == "cpu" else model)
         self.model = self.models[0]  # all members share its settings and limits
         self.decoder: Decoder = Ensemble(self.models) if len(self.models) > 1 else self.model
+
+    def _check_size(self, folder: Path, settings: ModelConfig, sizes: Sequence[int], is_ensemble: bool) -> None:
+        """Check that vocabularies and weights have the sizes that the configuration says; raises DataError.
+
+        This takes no time or memory, even if somebody wrote a configuration of a million layers.
+        """
+        if sizes != [len(self.source), len(self.target)]:
+            got = f"{len(self.source):,} and {len(self.target):,}"
+            raise DataError(f"{folder}: expected vocabularies of {sizes} pieces, as config.json says, got {got}")
+        shapes = read_shapes(folder / WEIGHTS)
+        if is_ensemble:
+            shapes = {name.removeprefix("0."): shape for name, shape in shapes.items() if name.startswith("0.")}
+        model = outline(settings, sizes, self.source.ids.pad, len(shapes))
+        if model is None:
+            raise DataError(f"{folder}: config.json describes a model larger than its {len(shapes)} weights")
+        check_shapes(model, shapes, folder)
 
     @classmethod
     def load(

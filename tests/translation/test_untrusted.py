@@ -2,8 +2,11 @@
 
 import os
 import pickle
+import re
 import shutil
+import time
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +25,7 @@ from nmt.data.batches import Parallel
 from nmt.models.build import build
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import read_json, sha256, write_json
-from nmt.training.checkpoint import OPTIMIZER, WEIGHTS, Checkpoints, read_tensors, write_tensors
+from nmt.training.checkpoint import OPTIMIZER, WEIGHTS, Checkpoints, Progress, read_tensors, weights_of, write_tensors
 from nmt.training.experiment import Experiment
 from nmt.training.optimizer import make_optimizer
 from nmt.translation.translator import Translator
@@ -91,6 +94,80 @@ def test_a_model_of_an_unknown_kind_is_named(model: Path, tmp_path: Path) -> Non
     assert (
         code == 1 and "expected a model directory, got one whose files do not fit" in output and "os.system" in output
     )
+
+
+def change(folder: Path, part: str, **values: Any) -> None:
+    config = read_json(folder / "config.json")
+    write_json(folder / "config.json", config | {part: {**config[part], **values}})
+
+
+def replace(path: Path, make: Callable[[Path], Any]) -> None:
+    path.unlink()
+    make(path)
+
+
+ODD: dict[str, tuple[Callable[[Path], Any], str]] = {
+    "a million layers": (lambda f: change(f, "model", layers=10**6), "larger than its"),
+    "a million decoder layers": (lambda f: change(f, "model", decoder_layers=10**6), "larger than its"),
+    "a billion positions": (lambda f: change(f, "model", max_positions=10**9), "larger than its"),
+    "very wide": (lambda f: change(f, "model", width=2**40, ffn=2**40), "config.json|has shape"),
+    "another width": (lambda f: change(f, "model", ffn=2**30), "has shape"),
+    "a large vocabulary": (lambda f: change(f, "vocabulary", source=10**12), "expected vocabularies of"),
+    "a small vocabulary": (lambda f: change(f, "vocabulary", target=5), "expected vocabularies of"),
+    "deep JSON": (lambda f: (f / "cleaning.json").write_text('{"cleaning":' + "[" * 100_000), "cleaning.json"),
+    "no languages": (lambda f: write_json(f / "cleaning.json", {"cleaning": {}, "languages": "e"}), "e.g. en-de"),
+    "odd languages": (
+        lambda f: write_json(f / "cleaning.json", {"cleaning": {}, "languages": "en-\x1b[31m"}), "e.g. en-de",
+    ),
+    **{
+        f"{name} is {what}": (lambda f, name=name, make=make: replace(f / name, make), f"{name}: expected a file")  # type: ignore[misc]
+        for name in ("config.json", "cleaning.json", "source.model", "weights.safetensors", "provenance.json")
+        for what, make in {"a pipe": os.mkfifo, "a device": lambda path: path.symlink_to("/dev/zero")}.items()
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", ODD)
+def test_odd_model_folders_are_one_message_at_once(model: Path, tmp_path: Path, case: str) -> None:
+    folder, (damage, message) = tmp_path / "model", ODD[case]
+    shutil.copytree(model, folder)
+    damage(folder)
+    started = time.monotonic()
+    code, output = run("translate", folder, "--device", "cpu", text="w1\n")
+    assert code == 1 and re.search(message, output) and str(folder) in output, output
+    assert len(output.splitlines()) == 1 and "\x1b" not in output and time.monotonic() - started < 5
+
+
+@pytest.mark.parametrize("name", ["nothing/exp_avg", "source_embedding.pieces.weight/exp_avg", "exp_avg"])
+def test_a_checkpoint_whose_optimiser_does_not_fit_is_set_aside_whole(tmp_path: Path, name: str) -> None:
+    """The model keeps its initial weights, because the training begins anew."""
+    config = Experiment.model_validate({"model": {"layers": 1, "width": 8, "heads": 1}, "training": {"updates": 1}})
+    network = build(config.model, 10, 10, 0)
+    optimizer = make_optimizer(network, config.training.optimizer)
+    before = {key: value.clone() for key, value in weights_of(network).items()}
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save(Progress(update=1), network, optimizer)
+    checkpoint = checkpoints.all()[0]
+    write_tensors({key: value + 1 for key, value in before.items()}, checkpoint / WEIGHTS)
+    write_tensors({name: torch.ones(3)}, checkpoint / OPTIMIZER)
+    hashes = {file: sha256(checkpoint / file) for file in (WEIGHTS, OPTIMIZER)}
+    write_json(checkpoint / "progress.json", read_json(checkpoint / "progress.json") | {"sha256": hashes})
+    with pytest.warns(UserWarning, match="does not fit this model; set aside"):
+        assert checkpoints.resume(network, optimizer).update == 0
+    assert all(torch.equal(value, before[key]) for key, value in weights_of(network).items())
+
+
+@pytest.mark.parametrize(
+    "progress", ["[]", "{}", '{"progress": 5}', '{"progress": {"update": "x"}}', "[" * 100_000, '{"sha256": []}']
+)
+def test_a_checkpoint_whose_progress_is_odd_is_set_aside(tmp_path: Path, progress: str) -> None:
+    config = Experiment.model_validate({"model": {"layers": 1, "width": 8, "heads": 1}, "training": {"updates": 1}})
+    network = build(config.model, 10, 10, 0)
+    (tmp_path / "update-00000001").mkdir()
+    (tmp_path / "update-00000001/progress.json").write_text(progress)
+    with pytest.warns(UserWarning, match="set aside"):
+        found = Checkpoints(tmp_path).resume(network, make_optimizer(network, config.training.optimizer))
+    assert found.update == 0
 
 
 def test_encoded_text_with_objects_is_refused_unopened(copy_corpus: Path, tmp_path: Path) -> None:
