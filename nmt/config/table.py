@@ -30,7 +30,7 @@ Metric = Annotated[
     ],
     Field(
         description="bleu1 to bleu3: BLEU of n-grams up to that length; exact: share of lines that equal their "
-        "reference; nll: negative log-likelihood of the training, nats per piece"
+        "reference; nll: negative log-likelihood of the training"
     ),
 ]
 
@@ -47,8 +47,8 @@ class Published(Strict):
     meteor: Score | None = Field(None, description="METEOR 1.5")
     meteor_nltk: Score | None = Field(None, description="NLTK's METEOR")
     exact: Score | None = Field(None, description="exact match, in per cent of the lines")
-    nll_train: NonNegative | None = Field(None, description="NLL on training text, nats per piece")
-    nll_valid: NonNegative | None = Field(None, description="NLL on validation text, nats per piece")
+    nll_train: NonNegative | None = Field(None, description="NLL on training text, in the table's nll_unit")
+    nll_valid: NonNegative | None = Field(None, description="NLL on validation text, in the table's nll_unit")
 
     @model_validator(mode="after")
     def _has_figure(self) -> Self:
@@ -104,8 +104,10 @@ class _TableFields(Strict):
         ["bleu", "ter", "chrf"],
         min_length=1,
         description="metrics shown, in this order, before further published ones; bleu1 to bleu3: BLEU of n-grams up "
-        "to that length; exact: share of lines that equal their reference; nll: negative log-likelihood in training, "
-        "nats per piece",
+        "to that length; exact: share of lines that equal their reference; nll: negative log-likelihood in training",
+    )
+    nll_unit: Literal["nats", "bits"] = Field(
+        "nats", description="unit of NLL per piece, published and ours; fairseq prints bits"
     )
 
 

@@ -1,5 +1,6 @@
 """Turn a table's data into grids of text with headings. Markdown and HTML only format these grids."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -78,27 +79,38 @@ class _Column:
     metric: str
     kind: Literal["published", "ours", "difference"]
     heading: str
+    scale: float = 1.0  # from the unit of the data to that of the column
 
     def cell(self, row: Json) -> str:
         if self.kind == "published":
             return published(row["published"].get(self.metric))
         if self.kind == "difference":
             return signed(row.get("difference", {}).get(self.metric), _digits(self.metric))
-        return statistic(_ours(row).get(self.metric), _digits(self.metric))
+        return statistic(_scaled(_ours(row).get(self.metric), self.scale), _digits(self.metric))
 
 
 def _columns(data: Json) -> list[_Column]:
     """Return the columns of a table's metrics. A column exists if at least one row has a value for it."""
     columns = []
+    bits = data.get("nll_unit") == "bits"
     for metric in (*data.get("metrics", SHOWN), "words"):
-        name = NAMES[metric]
+        scaled = bits and metric in NLL
+        name, scale = (f"{NAMES[metric]}, bits", 1 / math.log(2)) if scaled else (NAMES[metric], 1.0)
         if any(metric in row["published"] for row in data["rows"]):
             columns.append(_Column(metric, "published", f"{name}, published"))
         if any(metric in _ours(row) for row in data["rows"]):
-            columns.append(_Column(metric, "ours", f"{name}{_reduced(metric, data['rows'])}, ours"))
+            columns.append(_Column(metric, "ours", f"{name}{_reduced(metric, data['rows'])}, ours", scale))
         if any(metric in row.get("difference", {}) for row in data["rows"]):
             columns.append(_Column(metric, "difference", f"Δ {name}"))
     return columns
+
+
+def _scaled(score: Json | None, scale: float) -> Json | None:
+    """A score in another unit."""
+    if score is None or scale == 1:
+        return score
+    parts = ("mean", "deviation", "low", "high")
+    return score | {part: score[part] and score[part] * scale for part in parts}
 
 
 def _ours(row: Json) -> Json:
@@ -235,10 +247,10 @@ def _about_metrics(data: Json) -> list[str]:
         )
     if shown & set(NLL):
         notes.append(
-            "NLL: negative log-likelihood without label smoothing, in nats per piece (EOS included). On the training "
-            "text: with dropout, over the epoch before the checkpoint. On the validation text: at the checkpoint. NLL "
-            "of different vocabularies or in different units cannot be compared, so no difference from published "
-            "figures is shown."
+            f"NLL: negative log-likelihood without label smoothing, in {data.get('nll_unit', 'nats')} per piece (EOS "
+            "included). On the training text: with dropout, over the epoch before the checkpoint. On the validation "
+            "text: at the checkpoint. NLL of different vocabularies cannot be compared, so no difference from "
+            "published figures is shown."
         )
     return notes
 

@@ -60,7 +60,10 @@ def build(name: str, table: Table, layout: Layout, seeds: Sequence[int]) -> Json
 
 def description(table: Table) -> Json:
     """What a table says of itself."""
-    return {"caption": " ".join(table.caption.split()), "report": table.report, "comparable": table.comparable}
+    return {
+        "caption": " ".join(table.caption.split()), "report": table.report, "comparable": table.comparable,
+        "nll_unit": table.nll_unit,
+    }  # fmt: skip
 
 
 def published(row: Row) -> Json:
@@ -71,7 +74,7 @@ def published(row: Row) -> Json:
 def difference(published: Json, ours: Json, meteor: Json | None) -> Json:
     """Our tokenised scores minus the published ones, by metric.
 
-    NLL has none, because others give it in other units. Nor has a METEOR that is reduced to fewer modules.
+    NLL has none, because it depends on the vocabulary. Nor has a METEOR that is reduced to fewer modules.
     """
     reduced = meteor is not None and meteor["reduced"]
     same = [metric for metric in published if metric in ours and not (metric == "meteor" and reduced)]

@@ -1,5 +1,6 @@
 """What docs/results/ says of a system, or of two, is what the committed tables say."""
 
+import math
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -69,6 +70,11 @@ def row(table: str, label: str, test: str | None = None) -> Json:
     quoted = [row for row in data["rows"] if row["quoted"] and row["label"] == label]
     (match,) = quoted or [row for row in data["rows"] if (row["label"], row["test"]) == wanted]
     return dict(match)
+
+
+def in_bits(nll: Json) -> Json:
+    """A likelihood in nats, in bits."""
+    return nll | {key: nll[key] and nll[key] / math.log(2) for key in ("mean", "deviation")}
 
 
 def signed(value: float, digits: int = 1) -> str:
@@ -153,7 +159,7 @@ def cell(header: str, ours: Json, table: str) -> str:
         "ours": lambda: statistic(scores.get("bleu")),
         "difference": lambda: signed(ours["difference"]["bleu"], 2) if "bleu" in ours.get("difference", {}) else "–",
         "by seed": lambda: ", ".join(f"{value:.1f}" for value in scores["bleu"]["values"]),
-        "NLL, validation": lambda: statistic(ours["scores"]["training"]["nll_valid"], 3),
+        "NLL, validation, bits": lambda: statistic(in_bits(ours["scores"]["training"]["nll_valid"]), 3),
         "seeds": lambda: f"{len(seeds)} together" if ours.get("ensemble") else str(len(seeds)) if seeds else "–",
         "time": lambda: training_time(ours) if seeds else "–",
         "hardware": lambda: "; ".join(dict.fromkeys(map(hardware, ours["hardware"]))) if seeds else "–",
