@@ -2,15 +2,17 @@
 
 import json
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 from sacrebleu.metrics.base import Metric, Signature
 from sacrebleu.metrics.bleu import BLEU, BLEUScore
 from sacrebleu.metrics.chrf import CHRF
-from sacrebleu.metrics.ter import TER
+from sacrebleu.metrics.ter import TER, TERScore
 
 from nmt.config.data import Cleaning
 from nmt.corpora.catalogue import misaligned
@@ -18,6 +20,8 @@ from nmt.scoring.meteor import Meteor, NltkMeteor
 from nmt.scoring.words import SAMPLES, SEED, accuracy, share
 from nmt.system.errors import DataError
 from nmt.system.files import check_not_stage_output, read_json, read_lines, sha256, write_json, write_text
+from nmt.system.workers import available_processes, parallel_map
+from nmt.text.characters import is_blank
 from nmt.text.clean import restore
 from nmt.text.transliterate import scheme
 
@@ -26,6 +30,8 @@ Texts = dict[str, list[str]]
 
 ENDINGS: dict[Protocol, str] = {"tokenised": "tok", "detokenised": "detok"}
 """The two protocols and the suffixes of the files that they compare."""
+SERIAL = 5 * 10**6
+"""Sum of the cubed lengths of all lines, in words, up to which one process measures TER: about 5 seconds."""
 
 
 class _CHRF(CHRF):
@@ -33,6 +39,36 @@ class _CHRF(CHRF):
 
     def _compute_f_score(self, statistics: list[int]) -> float:
         return float(super()._compute_f_score(statistics))
+
+
+class _TER(TER):
+    """sacrebleu's TER with the lines divided among processes; a sample of empty references does not break its interval.
+
+    The statistics of a line do not depend on other lines, so the number of processes changes no digit.
+    """
+
+    def _extract_corpus_statistics(
+        self, hypotheses: Sequence[str], references: Sequence[Sequence[str]] | None
+    ) -> list[list[float]]:
+        from tqdm import tqdm
+
+        assert references is not None
+        pairs = list(zip(map(self._preprocess_segment, hypotheses), self._cache_references(references), strict=True))
+        # The time of a line grows with the cube of its words, until sacrebleu's limit on shifts stops it.
+        work = sum(max(len(hypothesis.split()), *map(len, info["ref_words"])) ** 3 for hypothesis, info in pairs)
+        counts = parallel_map(lambda pair: self._compute_segment_statistics(*pair), pairs, _processes(work))
+        return list(tqdm(counts, "TER", len(pairs), unit="line", disable=None, delay=1, leave=False))
+
+    def _compute_score_from_stats(self, stats: Any) -> TERScore:
+        result = super()._compute_score_from_stats(stats)
+        if isinstance(stats, np.ndarray):  # otherwise the mean of the samples would mix two types of numbers
+            result.score = stats.dtype.type(result.score)
+        return result
+
+
+def _processes(work: int) -> int:
+    """Return the number of processes for TER; short texts are not worth the start of one."""
+    return available_processes() if work > SERIAL else 1
 
 
 class _ShortBLEU(BLEU):
@@ -106,9 +142,22 @@ def score(
         "references_sha256": {p: sha256(text_paths[f"references.{ending}"]) for p, ending in ENDINGS.items()},
         "commands": {protocol: commands(protocol, *case, selected) for protocol, selected in chosen.items()},
         "cleaning": recipe, "provenance": read_json(model / "provenance.json"),
-        "decoding": decoding,
+        "decoding": decoding, **_empty_references(texts, text_paths),
     }  # fmt: skip
     write_json(out / "scores.json", {**results, **record})
+
+
+def _empty_references(texts: Texts, paths: Mapping[str, Path]) -> dict[str, Any]:
+    """Count the empty references of each protocol, for ``scores.json``; warn of them; nothing if there are none."""
+    counts = {protocol: texts[f"references.{ending}"].count("") for protocol, ending in ENDINGS.items()}
+    for count, protocol in {count: protocol for protocol, count in counts.items() if count}.items():  # equal ones once
+        print(
+            f"nmt: warning: {paths[f'references.{ENDINGS[protocol]}']}: {count} of {len(texts['sources.txt'])} "
+            "references are empty, so each word of their translations counts as an error; see empty_references in "
+            "scores.json",
+            file=sys.stderr,
+        )
+    return {"empty_references": counts} if any(counts.values()) else {}
 
 
 def _check_origin(hypotheses: Path, decoding: dict[str, Any], source: Path, model: Path) -> None:
@@ -134,8 +183,8 @@ def compared_with(raw: Path, clean: Path, test: str, source: str, target: str) -
 
 def _read_aligned(hypotheses: Path, others: dict[str, Path], language: str, recipe: dict[str, Any]) -> Texts:
     """Read the texts of a scores folder by name; raise DataError unless they have the same number of lines."""
-    tokenised = list(read_lines(hypotheses))
-    texts = {name: list(read_lines(path)) for name, path in others.items()}
+    tokenised = _read(hypotheses)
+    texts = {name: _read(path) for name, path in others.items()}
     for name, path in others.items():
         if len(texts[name]) != len(tokenised):
             raise misaligned({hypotheses: len(tokenised), path: len(texts[name])})
@@ -144,6 +193,11 @@ def _read_aligned(hypotheses: Path, others: dict[str, Path], language: str, reci
     cleaning = Cleaning(**recipe)
     restored = [restore(line, language, cleaning) for line in tokenised]
     return {"hypotheses.tok": tokenised, "hypotheses.detok": restored, **texts}
+
+
+def _read(path: Path) -> list[str]:
+    """Read lines; a line that shows nothing, such as a lone joiner, is empty."""
+    return ["" if is_blank(line) else line for line in read_lines(path)]
 
 
 def case_sensitive(recipe: dict[str, Any], language: str) -> bool:
@@ -213,7 +267,7 @@ def metrics(
     tokenizer = "none" if protocol == "tokenised" else "13a"
     # force: suppress the warning that the text looks tokenised.
     bleu = BLEU(tokenize=tokenizer, lowercase=lower, force=True)
-    ter = TER(case_sensitive=case_sensitive)
+    ter = _TER(case_sensitive=case_sensitive)
     standard: dict[str, Metric] = {"bleu": bleu, "chrf": _CHRF(lowercase=lower), "ter": ter}
     additional: dict[str, Callable[[], Metric]] = {
         f"bleu{n}": partial(_ShortBLEU, tokenize=tokenizer, lowercase=lower, force=True, max_ngram_order=n)

@@ -1,6 +1,7 @@
 """Parallel work: forked copies of this process, which share its loaded models, and a thread that prefetches."""
 
 import ctypes
+import os
 import signal
 import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -8,8 +9,6 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.context import ForkContext, ForkProcess
 from typing import Any, TypeVar
-
-import torch
 
 from nmt.system.errors import DataError
 
@@ -34,8 +33,18 @@ class _Copies(ForkContext):
 
 def processes_for(device: str, threads: int | None = None) -> int:
     """Return how many processes can replace ``threads``: one on a GPU or without fork; None: PyTorch's threads."""
+    import torch
+
     on_gpu = device != "cpu" and torch.cuda.is_available()
     return 1 if on_gpu or sys.platform != "linux" else threads or torch.get_num_threads()
+
+
+def available_processes() -> int:
+    """Return how many processes may compute at once: OMP_NUM_THREADS, which Snakemake sets, or all cores."""
+    if sys.platform != "linux":
+        return 1
+    allowed = os.environ.get("OMP_NUM_THREADS", "")
+    return int(allowed) if allowed.isdecimal() and int(allowed) else len(os.sched_getaffinity(0))
 
 
 def parallel_map(
@@ -43,8 +52,8 @@ def parallel_map(
 ) -> Generator[Result, None, None]:
     """Map a function over items like `map`, in forked copies of this process.
 
-    This process must not have computed with several threads before, because a fork does not copy threads and would
-    wait for them.
+    If the work computes with PyTorch, this process must not have computed with several threads before: a fork does not
+    copy threads and would wait for them.
 
     Args:
         work: the function; its result is sent back and should be small.
@@ -58,15 +67,14 @@ def parallel_map(
     if processes < 2 or len(items) < 2:
         yield from map(work, items)
         return
-    assert torch.get_num_threads() == 1, torch.get_num_threads()
     _work = work
     try:
         with ProcessPoolExecutor(min(processes, len(items)), _Copies(), _end_with_parent) as pool:
             yield from pool.map(_do, items)
     except BrokenProcessPool:
         raise DataError(
-            f"expected {processes} processes to translate, one was killed, most likely because the memory was full; "
-            "give fewer --threads"
+            f"expected {processes} processes, one was killed, most likely because the memory was full; "
+            "give fewer --threads, or set OMP_NUM_THREADS to fewer"
         ) from None
     finally:
         _work = None

@@ -24,6 +24,7 @@ from nmt.corpora.catalogue import misaligned
 from nmt.system.chunks import WHOLE, Chunks, Shard, mark
 from nmt.system.errors import DataError
 from nmt.system.files import DROPPED, atomic_directory, count_lines, read_json, read_lines, write_json
+from nmt.text.characters import is_blank, latin_only, visible_only
 from nmt.text.join import COUNTS, DIGESTS, KEPT, SIDES, join
 from nmt.text.repeats import WIDTH
 from nmt.text.steps import devanagari, hyphens, ranges, symbols
@@ -42,40 +43,6 @@ RULES = {"empty": "an empty side", "long": "max_words", "ratio": "max_ratio", "d
 Pair = tuple[str, str]
 Cleaned = tuple[dict[str, bytes], Counter[str]]  # a batch's bytes for each file of its chunk, and its counts
 Map = Callable[[Callable[[list[Pair]], Cleaned], Iterable[list[Pair]]], Iterable[Cleaned]]
-
-
-class _Characters(dict[int, str | int | None]):
-    """Translation table for `str.translate` that computes each character's entry on first use."""
-
-    def __init__(self, rule: Callable[[str], str | int | None]) -> None:
-        self.rule = rule
-
-    def __missing__(self, code: int) -> str | int | None:
-        self[code] = result = self.rule(chr(code))
-        return result
-
-
-def _visible(character: str) -> str | int | None:
-    """Replace white space by a space; remove control, format and private-use characters.
-
-    The no-break space stays, because punctuation normalisation needs it (``10 000``).
-    Zero-width joiners and non-joiners stay, because they are part of the spelling in Indic and Arabic scripts.
-    """
-    if character.isspace():
-        return character if character == "\u00a0" else " "
-    hidden = unicodedata.category(character) in ("Cc", "Cf", "Co") and character not in "\u200c\u200d"
-    return None if hidden else ord(character)
-
-
-def _latin(character: str) -> str | int | None:
-    """Keep Latin letters, combining accents, ASCII, punctuation and spaces; remove other characters."""
-    category = unicodedata.category(character)
-    letter = category[0] == "L" and unicodedata.name(character, "").startswith("LATIN ")
-    keep = character.isascii() or letter or category[0] in "PZ" or "\u0300" <= character <= "\u036f"
-    return ord(character) if keep else None
-
-
-_VISIBLE, _LATIN = _Characters(_visible), _Characters(_latin)
 
 
 class Cleaner:
@@ -101,7 +68,7 @@ class Cleaner:
         """Return a line as models see it, and the number of removed control or disallowed characters."""
         if self.recipe.unicode != "none":
             text = unicodedata.normalize(self.recipe.unicode, text)
-        visible = text if text.isprintable() else text.translate(_VISIBLE)
+        visible = visible_only(text)
         removed = len(text) - len(visible)
         text = devanagari(visible, self.language) if self.recipe.devanagari else visible
         text = _lower(text, self.language) if self.recipe.lowercase else text
@@ -114,9 +81,9 @@ class Cleaner:
         if self._scheme:
             text = to_latin(text, self._scheme)
         if self.recipe.characters == "latin":
-            allowed = text.translate(_LATIN)
+            allowed = latin_only(text)
             removed, text = removed + len(text) - len(allowed), allowed
-        return " ".join(text.split()), removed
+        return "" if is_blank(text) else " ".join(text.split()), removed
 
 
 def clean_line(text: str, language: str, recipe: Cleaning) -> str:

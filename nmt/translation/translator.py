@@ -27,6 +27,7 @@ from nmt.system import errors, machine
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import read_json
 from nmt.system.workers import parallel_map
+from nmt.text.characters import is_blank
 from nmt.text.subwords import SIDES, load_vocabularies
 from nmt.training.checkpoint import WEIGHTS, check_shapes, load_weights, read_shapes, verified_weights
 
@@ -203,6 +204,7 @@ class Translator:
         """
         if decoding.replace_unknown and not (self.source.whole_words and self.target.whole_words):
             raise ConfigError("replace_unknown: true: expected a model of whole words, got subwords; set it to false")
+        lines = ["" if is_blank(line) else line for line in lines]
         encoded = self._truncate(lines, self.source.encode(lines))
         results = [[Translation("", 0.0, [])] for _ in lines]
 
@@ -210,6 +212,7 @@ class Translator:
             batch, shown = self._pad([encoded[i] for i in indices]), self._on_device(pictures(np.array(indices)))
             return search(self.decoder, batch, decoding, self.source.ids, shown)
 
+        assert self.workers < 2 or torch.get_num_threads() == 1, torch.get_num_threads()
         batches = self._batches(encoded, decoding)
         with closing(parallel_map(search_batch, batches, self.workers)) as hypotheses_of_batches:
             for indices, hypotheses in zip(batches, hypotheses_of_batches, strict=True):
@@ -313,5 +316,6 @@ class Translator:
 
     def _texts(self, hypotheses: Sequence[Hypothesis]) -> list[Translation]:
         decoded = self.target.decode([h.ids for h in hypotheses])
-        texts = [" ".join(text.splitlines()) for text in decoded]  # byte-level BPE can write line breaks
+        # Byte-level BPE can write line breaks.
+        texts = ["" if is_blank(text) else " ".join(text.splitlines()) for text in decoded]
         return [Translation(t, h.score, h.ids) for t, h in zip(texts, hypotheses, strict=True)]

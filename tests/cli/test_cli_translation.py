@@ -31,6 +31,15 @@ def test_nbest_and_scores_stand_before_the_text(model: Path) -> None:
     assert "--nbest: expected at most --beam, 3, got 4" in run(*options, "--nbest", 4, text=text)[1]
 
 
+def test_a_line_that_shows_nothing_is_empty(model: Path, tmp_path: Path) -> None:
+    text = "w1 w2\n\u200d\n \u200c\ufe0f\u3164\nw4\n"
+    translated = run("translate", model, "--device", "cpu", text=text)[1].split("\n")
+    assert [bool(line) for line in translated] == [True, False, False, True, False]
+    (tmp_path / "cleaned").write_text(text, encoding="utf-8")  # not by this project
+    assert run("decode", model, tmp_path / "cleaned", tmp_path / "out", "--device", "cpu")[0] == 0
+    assert (tmp_path / "out").read_text().split("\n") == translated
+
+
 def test_json_is_an_object_a_line(model: Path) -> None:
     options = ["translate", model, "--device", "cpu", "--nbest", 2, "--json"]
     found = [json.loads(line) for line in run(*options, text="W1 w2\n\n")[1].splitlines()]

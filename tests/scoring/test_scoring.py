@@ -1,5 +1,7 @@
 import json
 import math
+import os
+import random
 import re
 import shutil
 import subprocess
@@ -8,6 +10,7 @@ from pathlib import Path
 
 import fakes
 import pytest
+from sacrebleu.metrics import TER
 
 from nmt.config.data import Cleaning
 from nmt.config.table import Table
@@ -140,6 +143,68 @@ def test_output_that_is_almost_all_empty_has_scores() -> None:
     found = score_lines([""] * 9 + ["a"], ["a b c d e"] * 10, "detokenised")
     assert 0 < found["chrf"]["score"] < 5 and found["bleu"]["score"] == 0
     assert found["chrf"]["low"] <= found["chrf"]["score"] <= found["chrf"]["high"]
+
+
+@pytest.mark.parametrize(
+    ("hypotheses", "references", "ter"),
+    [
+        (["ein blauer stuhl .", "zwei vögel ."], ["ein blauer stuhl .", ""], 75),  # 3 edits of 4 words
+        (["", "a b"], ["", "a b"], 0),
+        (["a b", "c"], ["", ""], 100),
+        (["", ""], ["", ""], 0),
+    ],
+)
+def test_samples_whose_references_are_all_empty_have_scores(
+    hypotheses: list[str], references: list[str], ter: float, folders: list[Path], tmp_path: Path
+) -> None:
+    for protocol, ending in ENDINGS.items():
+        found = score_lines(hypotheses, references, protocol, also=["bleu1", "bleu2", "bleu3"])
+        assert found["ter"]["score"] == ter
+        assert all(math.isfinite(found[name][key]) for name in found for key in ("score", "low", "high"))
+        for number, lines in enumerate((hypotheses, hypotheses[::-1])):
+            copy = shutil.copytree(folders[number], tmp_path / str(number), dirs_exist_ok=True)
+            (copy / f"hypotheses.{ending}").write_text("".join(f"{line}\n" for line in lines))
+            (copy / f"references.{ending}").write_text("".join(f"{line}\n" for line in references))
+        compared = compare(tmp_path / "0", tmp_path / "1")[protocol]
+        assert all(0 <= compared[name]["p_value"] <= 1 for name in ("bleu", "chrf", "ter"))
+
+
+def test_empty_references_are_counted_and_joiners_are_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = tmp_path / "model"
+    write_json(model / "cleaning.json", {"cleaning": {"lowercase": True, "tokenize": "moses"}, "languages": "en-de"})
+    write_json(model / "provenance.json", {})
+    for path, text in [
+        (model / "weights.safetensors", ""),
+        (tmp_path / "t.en", "a chair .\ntwo\nthree\n"),
+        (tmp_path / "t.de", "ein stuhl .\n\n\u200d\n"),
+        (tmp_path / "hypotheses.txt", "ein stuhl .\nzwei\n\u200c\u200d\n"),
+    ]:
+        path.write_text(text, encoding="utf-8")
+    made = {"source_sha256": sha256(tmp_path / "t.en"), "model_sha256": sha256(model / "weights.safetensors")}
+    write_json(tmp_path / "decoding.json", made)
+    score(tmp_path / "hypotheses.txt", tmp_path, tmp_path, "t", "en", "de", model, tmp_path / "scores")
+    record = read_json(tmp_path / "scores/scores.json")
+    assert record["empty_references"] == {"tokenised": 2, "detokenised": 2}
+    assert record["tokenised"]["ter"]["score"] == pytest.approx(
+        100 / 3
+    )  # the joiners are no words: one edit of three words
+    assert capsys.readouterr().err.count("t.de: 2 of 3 references are empty") == 1
+
+
+@pytest.mark.integration
+def test_processes_and_a_bar_change_no_digit_of_ter(monkeypatch: pytest.MonkeyPatch) -> None:
+    draw = random.Random(1)
+    references = [" ".join(draw.choices("abcdefgh", k=n)) for n in range(40)]
+    hypotheses = [" ".join(draw.sample(line.split(), len(line.split()))) for line in references]
+    plain = TER().corpus_score(hypotheses, [references], n_bootstrap=100)
+    monkeypatch.setattr("nmt.scoring.score.SERIAL", 0)
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    started: list[int] = []
+    fork = os.fork
+    monkeypatch.setattr("os.fork", lambda: started.append(1) or fork())
+    ter = metrics("tokenised", True)["ter"].corpus_score(hypotheses, [references], n_bootstrap=100)
+    assert started == [1, 1]
+    assert (ter.score, ter._mean, ter._ci) == (plain.score, plain._mean, plain._ci)
 
 
 def test_the_seed_of_the_environment_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -195,6 +195,7 @@ HOSTILE: dict[str, tuple[str, Any, int, str, str]] = {
     "two lines": ("translate", {"text": "w1\nw2"}, 422, "control character in the text", "U+000A at character 3"),
     "C1 control": ("translate", {"text": "w1\x85"}, 422, "control character in the text", "U+0085 at character 3"),
     "only invisible": ("translate", {"text": "\u202e\u200b"}, 422, "no words", "none left after cleaning"),
+    "only a joiner": ("translate", {"text": "\u200d \ufe0f"}, 422, "no words", "none left after cleaning"),
     "HTML": ("translate", {"text": "<script>alert(1)</script>"}, 422, "markup in the text", "<script>"),
     "an image": ("translate", {"text": "w1 <img src=x onerror=alert(1)>"}, 422, "markup in the text", "<img src=x"),
     "a comment": ("translate", {"text": "<!-- w1 -->"}, 422, "markup in the text", "<!-- w1 -->"),

@@ -43,7 +43,7 @@ def test_an_error_is_the_callers_and_a_killed_process_is_named() -> None:
 
     with pytest.raises(ZeroDivisionError):
         list(parallel_map(fail, [2, 1, 0], 2))
-    with pytest.raises(DataError, match="expected 2 processes to translate, one was killed, most likely because"):
+    with pytest.raises(DataError, match="expected 2 processes, one was killed, most likely because"):
         list(parallel_map(die, [0, 1, 2], 2))
 
 
