@@ -1,6 +1,7 @@
 """Subword and word vocabularies with sentencepiece: learn, load, encode, decode."""
 
 import hashlib
+import re
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,6 +17,13 @@ from nmt.text.bytes import SYMBOLS, are_symbols, readable, recover, to_bytes, to
 
 SIDES = ("source", "target")
 START = "▁"  # sentencepiece marks the start of a word with it
+STAND_INS = {"▁": "\U0010fffb", "▅": "\U0010fffc", "<": "\U0010fffd"}
+"""Private-use characters in place of those that sentencepiece would take for a space, for the mark of a line that it
+skips, and for the start of a special piece. Cleaned text has no private-use characters, so they can be turned back."""
+_NAME = re.compile("<(?=(?:s|/s|unk|pad)>)")
+"""The start of a special piece's name in text; sentencepiece's trainer would take the name for the piece."""
+LONGEST = 2**20
+"""Maximum size of a line in bytes, to learn from; sentencepiece skips a longer line."""
 SAMPLE = 2_000_000
 """Maximum number of lines per side to learn a vocabulary from; a longer text is sampled evenly."""
 
@@ -83,8 +91,8 @@ class Vocabulary:
             seed: seed of BPE-dropout, below 2^32.
         """
         if self.whole_words:  # sentencepiece would merge adjacent unknown words into one
-            return [[self._pieces.piece_to_id(START + word) for word in line.split()] for line in lines]
-        texts = [to_symbols(line) for line in lines] if self.bytewise else list(lines)
+            return [[self._pieces.piece_to_id(START + word) for word in _escape_words(line).split()] for line in lines]
+        texts = [to_symbols(line) if self.bytewise else _escape(line) for line in lines]
         if not dropout:
             return list(self._pieces.encode(texts))
         sentencepiece.set_random_generator_seed(seed)
@@ -95,9 +103,10 @@ class Vocabulary:
         """Convert each sequence of ids to text; pad, BOS and EOS are dropped, unk becomes ``<unk>``."""
         if self.whole_words:
             silent = {self.ids.pad, self.ids.bos, self.ids.eos}
-            return [" ".join(self.pieces([i for i in row if i not in silent])).replace(START, "") for row in ids]
-        texts = self._pieces.decode([list(row) for row in ids])
-        return [recover(to_bytes(text)) if self.bytewise else text.strip() for text in texts]
+            texts = [" ".join(self.pieces([i for i in row if i not in silent])).replace(START, "") for row in ids]
+        else:
+            texts = self._pieces.decode([list(row) for row in ids])
+        return [recover(to_bytes(text)) if self.bytewise else _original(text.strip()) for text in texts]
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         r"""Return the pieces of ids as learned, with ``▁`` at the start of a word.
@@ -108,6 +117,10 @@ class Vocabulary:
         if self.bytewise:
             return [readable(piece.replace(START, " ")).replace(" ", START) for piece in pieces]
         return pieces
+
+    def labels(self, ids: Sequence[int]) -> list[str]:
+        """Return the pieces of ids for people: as `pieces`, with the characters of the text."""
+        return [_original(piece) for piece in self.pieces(ids)]
 
 
 def learn(clean: Path, out: Path, languages: str, config: Subwords, threads: int = 1) -> None:
@@ -166,11 +179,12 @@ def _train(texts: list[Path], prefix: Path, config: Subwords, threads: int, scra
     """Run sentencepiece's trainer without normalisation, because cleaning is a separate stage."""
     size, options = config.size, dict[str, Any]()
     texts = [_sampled(text, scratch / f"sample-{text.name}") for text in texts]
+    texts = [_escaped(text, scratch / text.name, config.kind) for text in texts]
     if config.kind == "words":
-        words = {word for text in texts for line in read_lines(text) for word in line.split()}
+        lines = (line for text in texts for line in read_lines(text) if len(line.encode()) <= LONGEST)
+        words = {word for line in lines for word in line.split()}
         size = min(size, len(words) + len(SpecialIds.model_fields))
     if config.kind == "bbpe":
-        texts = [_write_symbols(text, scratch / text.name) for text in texts]
         every_byte = SYMBOLS.replace(" ", "")  # sentencepiece always includes its mark for the space
         options = {"required_chars": every_byte, "remove_extra_whitespaces": False}
     sentencepiece.SentencePieceTrainer.train(
@@ -180,7 +194,7 @@ def _train(texts: list[Path], prefix: Path, config: Subwords, threads: int, scra
         vocab_size=size,
         character_coverage=1.0,
         normalization_rule_name="identity",
-        max_sentence_length=2**20,
+        max_sentence_length=LONGEST,
         input_sentence_size=0,
         num_threads=threads,
         pad_id=config.ids.pad,
@@ -202,8 +216,32 @@ def _sampled(text: Path, out: Path) -> Path:
     return out
 
 
-def _write_symbols(text: Path, out: Path) -> Path:
-    """Write a text as the symbols of its bytes; return the written file."""
+def _escaped(text: Path, out: Path, kind: str) -> Path:
+    """Return a file that means nothing but text to sentencepiece's trainer: the text itself, or a rewritten copy."""
+    escape = {"words": _escape_words, "bpe": _escape_names, "bbpe": to_symbols}[kind]
+    if all(escape(line) == line for line in read_lines(text)):
+        return text
     with out.open("w", encoding="utf-8", newline="\n") as stream:
-        stream.writelines(f"{to_symbols(line)}\n" for line in read_lines(text))
+        stream.writelines(f"{escape(line)}\n" for line in read_lines(text))
     return out
+
+
+def _escape(text: str) -> str:
+    return text.replace("▁", STAND_INS["▁"]).replace("▅", STAND_INS["▅"])
+
+
+def _escape_words(text: str) -> str:
+    """Escape a text for a vocabulary of words, in which the name of a special piece can be a word."""
+    return _NAME.sub(STAND_INS["<"], _escape(text))
+
+
+def _escape_names(text: str) -> str:
+    """Escape a text for the trainer of BPE: the space hides the name of a special piece from it."""
+    return _NAME.sub("< ", _escape(text))
+
+
+def _original(text: str) -> str:
+    """Undo `_escape` and `_escape_words`."""
+    for original, stand_in in STAND_INS.items():
+        text = text.replace(stand_in, original)
+    return text

@@ -64,7 +64,7 @@ def load_vectors(encoded: Path, files: Mapping[str, Path], width: int) -> Initia
     vectors, facts = {}, {}
     for side, path in files.items():
         vocabulary = Vocabulary(encoded / f"{side}.model")
-        pieces = vocabulary.pieces(range(len(vocabulary)))
+        pieces = vocabulary.labels(range(len(vocabulary)))
         wanted = {piece.removeprefix(START): i for i, piece in enumerate(pieces) if piece.startswith(START)}
         vectors[side] = {wanted[word]: vector for word, vector in _read(path, width, wanted)}
         if not any(vector.any() for vector in vectors[side].values()):

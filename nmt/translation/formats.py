@@ -28,7 +28,7 @@ def json_line(source: str, translations: Sequence[Translation], vocabulary: Voca
         vocabulary: of the target language.
     """
     rows = [
-        {"text": best.text, "score": round(best.score, 6), "tokens": vocabulary.pieces(best.ids)}
+        {"text": best.text, "score": round(best.score, 6), "tokens": vocabulary.labels(best.ids)}
         for best in translations
     ]
     return json.dumps({"source": source, "translations": rows}, ensure_ascii=False) + "\n"

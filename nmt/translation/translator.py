@@ -269,7 +269,7 @@ class Translator:
             part: torch.stack([attentions[part][0].float() for attentions in by_model]).mean(0).cpu()
             for part in by_model[0]
         }
-        return Attentions(self.source.pieces(source), self.target.pieces(target), weights)
+        return Attentions(self.source.labels(source), self.target.labels(target), weights)
 
     def _without_unknown(self, line: str, translation: Translation, image: Tensor | None) -> Translation:
         """Replace each ``<unk>`` of a translation by the source word with the highest attention weight."""
