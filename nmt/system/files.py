@@ -11,7 +11,6 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
@@ -26,6 +25,9 @@ os.umask(UMASK)
 BYTE_ORDER_MARK = "\ufeff"  # some editors write it at the start of a file
 MARKS = ("corpus.json", "report.json", "subwords.json", "meta.json", "provenance.json")
 """One file each that identifies a folder of raw text, cleaned text, subwords, encoded text, or a model."""
+LONGEST = 2**20
+"""Maximum size of a line in bytes, its end included. A reader holds one line in memory, and sentencepiece learns from
+no longer ones. A sentence of 10,000 words has 100 kB; a longer line than this is a file without line ends."""
 DROPPED = "train.dropped.txt"
 """Line numbers, from 1, of the raw training lines that cleaning dropped. If it dropped no line, there is no file."""
 
@@ -33,16 +35,17 @@ DROPPED = "train.dropped.txt"
 def read_lines(path: Path, first: int = 0) -> Iterator[str]:
     r"""Yield the lines of a UTF-8 file without their line ends; only ``\n`` and ``\r\n`` end a line.
 
+    Memory use does not grow with the file, nor with a line.
+
     Args:
         path: the file.
         first: number of the first line to yield, from 0; earlier lines are not decoded.
 
     Raises:
-        DataError: the file is missing, or a line is not UTF-8; the message names file and line.
+        DataError: the file is missing, or a line is not UTF-8 or too long; the message names file and line.
     """
     with _opened(path) as stream:
-        next(islice(stream, first, first), None)
-        yield from decode_lines(stream, str(path), first + 1)
+        yield from decode_lines(stream, str(path), first)
 
 
 def count_lines(path: Path) -> int:
@@ -66,32 +69,60 @@ def _opened(path: Path) -> BinaryIO:
     return path.open("rb")
 
 
-def decode_lines(stream: BinaryIO, name: str, first: int = 1) -> Iterator[str]:
+def decode_lines(stream: BinaryIO, name: str, first: int = 0) -> Iterator[str]:
     """Yield the lines of an open file as `read_lines` does.
 
     Args:
-        stream: the open file.
+        stream: the open file, at its beginning.
         name: its name in messages.
-        first: number of its first line in messages.
+        first: number of the first line to yield, from 0.
 
     Raises:
-        DataError: a line is not UTF-8.
+        DataError: a line is not UTF-8 or longer than `LONGEST`.
     """
-    for number, raw in enumerate(stream, first):
+    beginning = b""
+    for number, raw in enumerate(_raw_lines(stream, name), 1):
+        beginning = beginning or raw[:8]
+        if number <= first:
+            continue
         try:
             line = raw.decode("utf-8").removesuffix("\n").removesuffix("\r")
         except UnicodeDecodeError as error:
             raise DataError(
                 f"{name}, line {number}: expected UTF-8, got byte 0x{raw[error.start]:02x} at column "
-                f"{error.start + 1}; {_conversion_advice(raw if number == 1 else b'')}"
+                f"{error.start + 1}; {_conversion_advice(beginning)}"
             ) from None
         yield line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line
 
 
+def _raw_lines(stream: BinaryIO, name: str) -> Iterator[bytes]:
+    """Yield lines with their ends; raise DataError for a line longer than `LONGEST`, without reading all of it."""
+    number = 0
+    while line := stream.readline(LONGEST + 1):
+        number += 1
+        if len(line) > LONGEST:
+            raise DataError(
+                f"{name}, line {number}: expected one sentence of at most {LONGEST:,} bytes, got a longer line; check "
+                "that the file is text with a line end after each sentence"
+            )
+        yield line
+
+
+_COMPRESSED = {
+    b"\x1f\x8b": "it is compressed: unpack it with gunzip, or end its name in .gz if this place accepts that",
+    b"PK": "it is a zip archive: unpack it with unzip",
+    b"\xfd7zXZ": "it is compressed: unpack it with unxz",
+    b"BZh": "it is compressed: unpack it with bunzip2",
+    b"\x28\xb5\x2f\xfd": "it is compressed: unpack it with unzstd",
+}
+"""Beginnings of compressed files, and what to do with them."""
+
+
 def _conversion_advice(beginning: bytes) -> str:
     """Return how to convert a file with this beginning to UTF-8."""
-    if beginning.startswith(b"\x1f\x8b"):
-        return "it is compressed: unpack it with gunzip, or end its name in .gz if this place accepts that"
+    for mark, advice in _COMPRESSED.items():
+        if beginning.startswith(mark):
+            return advice
     encoding = "utf-16" if beginning.startswith((b"\xff\xfe", b"\xfe\xff")) else "latin1"
     return f"convert the file first, e.g. iconv -f {encoding} -t utf-8"
 

@@ -12,7 +12,7 @@ import sentencepiece
 
 from nmt.config.data import SpecialIds, Subwords
 from nmt.system.errors import ConfigError, DataError
-from nmt.system.files import atomic_directory, check_regular, count_lines, read_lines, sha256, write_json
+from nmt.system.files import LONGEST, atomic_directory, check_regular, count_lines, read_lines, sha256, write_json
 from nmt.text.bytes import SYMBOLS, are_symbols, readable, recover, to_bytes, to_symbols
 
 SIDES = ("source", "target")
@@ -22,8 +22,6 @@ STAND_INS = {"▁": "\U0010fffb", "▅": "\U0010fffc", "<": "\U0010fffd"}
 skips, and for the start of a special piece. Cleaned text has no private-use characters, so they can be turned back."""
 _NAME = re.compile("<(?=(?:s|/s|unk|pad)>)")
 """The start of a special piece's name in text; sentencepiece's trainer would take the name for the piece."""
-LONGEST = 2**20
-"""Maximum size of a line in bytes, to learn from; sentencepiece skips a longer line."""
 SAMPLE = 2_000_000
 """Maximum number of lines per side to learn a vocabulary from; a longer text is sampled evenly."""
 
@@ -181,8 +179,7 @@ def _train(texts: list[Path], prefix: Path, config: Subwords, threads: int, scra
     texts = [_sampled(text, scratch / f"sample-{text.name}") for text in texts]
     texts = [_escaped(text, scratch / text.name, config.kind) for text in texts]
     if config.kind == "words":
-        lines = (line for text in texts for line in read_lines(text) if len(line.encode()) <= LONGEST)
-        words = {word for line in lines for word in line.split()}
+        words = {word for text in texts for line in read_lines(text) for word in line.split()}
         size = min(size, len(words) + len(SpecialIds.model_fields))
     if config.kind == "bbpe":
         every_byte = SYMBOLS.replace(" ", "")  # sentencepiece always includes its mark for the space

@@ -216,9 +216,11 @@ class Predictor:
         self.translator = Translator.load(folder)
 
     def predict(self, lines: Any, params: dict[str, Any] | None = None) -> list[str]:
-        """Translate raw lines: the first column of a data frame, or a sequence of strings."""
+        """Translate raw lines: the first column of a data frame, or a sequence of strings; a missing one is empty."""
+        from pandas import isna
+
         rows = lines.iloc[:, 0] if hasattr(lines, "iloc") else lines
-        return self.translator.translate([str(row) for row in rows])
+        return self.translator.translate(["" if isna(row) else str(row) for row in rows])
 
 
 def _load_pyfunc(folder: str) -> Predictor:

@@ -313,6 +313,22 @@ def zipped(members: dict[str, str]) -> bytes:
     return stream.getvalue()
 
 
+def encrypted(members: dict[str, str]) -> bytes:
+    """A zip whose members are marked as encrypted; nobody gets as far as their bytes."""
+    data = bytearray(zipped(members))
+    for header, flags in ((b"PK\3\4", 6), (b"PK\1\2", 8)):
+        data[data.index(header) + flags] |= 1
+    return bytes(data)
+
+
+def with_method(data: bytes, method: int) -> bytes:
+    """A zip whose first member says that it is compressed by another method."""
+    changed = bytearray(data)
+    for header, place in ((b"PK\3\4", 8), (b"PK\1\2", 10)):
+        changed[changed.index(header) + place] = method
+    return bytes(changed)
+
+
 def table_corpus(mirror: Path, data: bytes, name: str = "pairs.zip", **keys: object) -> Declared:
     """A corpus whose splits are all of one table of a number, English and French in a mirror."""
     (mirror / name).write_bytes(data)
@@ -340,6 +356,9 @@ def test_columns_of_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nam
 
 BAD_TABLES = {
     "not a zip": (b"1\tGo.\tVa !\n", {}, ["pairs.zip: expected zip, got a damaged file"]),
+    "encrypted": (encrypted({"a/pairs.txt": "1\ta\tb\n"}), {}, ["expected zip, got an encrypted file; unpack it"]),
+    "damaged": (zipped({"a/pairs.txt": "1\ta\tb\n"}).replace(b"PK\1\2", b"PK\1\3"), {}, ["got a damaged file"]),
+    "unknown method": (with_method(zipped({"a/pairs.txt": "1\ta\tb\n"}), 98), {}, ["got a damaged file (That"]),
     "no member": (zipped({"other.txt": "x"}), {}, ["expected a member 'a/pairs.txt', got only other.txt"]),
     "columns": (
         zipped({"a/pairs.txt": "1\ta\tb\n2\ta\n"}), {}, ["a/pairs.txt, line 2: expected 3 tab-separated columns, got 2"]
@@ -617,6 +636,7 @@ def test_own_text_that_is_wrong(tmp_path: Path, bad: dict[str, bytes], error: ty
         (gzip.compress(ENGLISH.encode(), mtime=0)[:-12], "damaged"),
         (b"plain", "damaged"),
         (gzip.compress(b"a\nb\xff\n", mtime=0), "line 2: expected UTF-8"),
+        (gzip.compress(b"a\n" + b"b" * 2**21, mtime=0), "line 2: expected one sentence of at most 1,048,576 bytes"),
     ],
 )
 def test_own_gzip_that_is_wrong(tmp_path: Path, data: bytes, message: str) -> None:

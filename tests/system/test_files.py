@@ -1,21 +1,25 @@
 """Files are whole or absent, and text is UTF-8 or refused with its place."""
 
 import gzip
+import io
 import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from nmt.config.data import Cleaning
 from nmt.system.errors import DataError
 from nmt.system.files import (
+    LONGEST,
     atomic_directory,
     atomic_path,
     build_stored,
     check_not_input,
     check_not_stage_output,
+    decode_lines,
     read_json,
     read_lines,
     write_json,
@@ -105,6 +109,8 @@ def test_a_mark_of_byte_order_is_no_text(tmp_path: Path) -> None:
     ("content", "remedy"),
     [
         (gzip.compress(b"one\n", mtime=0), "it is compressed: unpack it with gunzip"),
+        (b"PK\3\4one\nt\xffwo\n", "it is a zip archive: unpack it with unzip"),
+        (b"BZh91AY\n\xff", "it is compressed: unpack it with bunzip2"),
         ("one\n".encode("utf-16"), "iconv -f utf-16 -t utf-8"),
         ("caf\xe9\n".encode("latin1"), "iconv -f latin1 -t utf-8"),
     ],
@@ -113,6 +119,32 @@ def test_text_that_is_not_utf_8_is_told_how_to_become_it(tmp_path: Path, content
     (tmp_path / "a.txt").write_bytes(content)
     with pytest.raises(DataError, match=remedy):
         list(read_lines(tmp_path / "a.txt"))
+
+
+class Endless(io.RawIOBase):
+    """One line without an end, as an unpacker would give it; counts the bytes that were asked for."""
+
+    read_bytes = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        self.read_bytes += len(buffer)
+        buffer[:] = b"a" * len(buffer)
+        return len(buffer)
+
+
+def test_a_line_without_an_end_is_refused_in_little_memory(tmp_path: Path) -> None:
+    stream = Endless()
+    with pytest.raises(DataError, match=r"^x\.gz, line 1: expected one sentence of at most 1,048,576 bytes"):
+        list(decode_lines(io.BufferedReader(stream), "x.gz"))
+    assert stream.read_bytes < 2 * LONGEST
+    (tmp_path / "a.txt").write_bytes(b"a" * (LONGEST - 1) + b"\n" + b"b" * LONGEST + b"\n")
+    lines = read_lines(tmp_path / "a.txt")
+    assert len(next(lines)) == LONGEST - 1  # the longest that is allowed
+    with pytest.raises(DataError, match=r"a\.txt, line 2"):
+        next(lines)
 
 
 def test_json_round_trip_and_its_faults(tmp_path: Path) -> None:
@@ -157,6 +189,7 @@ import os, sys
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 from nmt.system.files import atomic_directory, atomic_path
 with atomic_path(Path(sys.argv[1], "file")), atomic_directory(Path(sys.argv[1], "folder")) as part:
     (part / "x").write_text("half")

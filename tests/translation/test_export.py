@@ -130,6 +130,9 @@ def test_mlflow_loads_the_pyfunc_and_predicts(model: Path, tmp_path: Path, monke
     loaded = mlflow.pyfunc.load_model(str(tmp_path / "out"))
     expected = Translator.load(model, "cpu", 1).translate(lines)
     assert loaded.predict(lines) == expected == loaded.predict(pandas.DataFrame(lines))
+    for missing in (None, float("nan"), pandas.NA):
+        column = pandas.DataFrame({"text": pandas.Series([lines[0], missing, lines[2]], dtype=object)})
+        assert loaded.predict(column) == expected
     assert (tmp_path / "out" / "code" / "nmt" / "translate.py").exists()
     assert not list((tmp_path / "out").rglob("*.pkl"))
 
