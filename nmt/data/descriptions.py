@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from nmt.config.models import BACKBONES
 from nmt.corpora.sources import key
+from nmt.data.features import check_array_name
 from nmt.system import machine
 from nmt.system.errors import DataError
 from nmt.system.files import atomic_path, check_not_input, read_lines, sha256, write_json
@@ -118,9 +119,11 @@ def write_regions(analysis: Path, sentences: Path, descriptions: Path, out: Path
         out: array to write, ``.npy``.
 
     Raises:
+        ConfigError: ``out`` does not end with .npy.
         DataError: a file is missing or not UTF-8, or the images do not have the same number, two or more, of
             descriptions.
     """
+    check_array_name(out)
     check_not_input(out, [analysis, sentences, descriptions])
     started, lsa = time.perf_counter(), Lsa.load(analysis)
     texts, described = list(read_lines(sentences)), list(read_lines(descriptions))

@@ -14,7 +14,7 @@ from torch import Tensor
 from nmt.config.choices import Network
 from nmt.config.models import BACKBONES, MultimodalConfig
 from nmt.data.backbones import Extractor, load
-from nmt.data.features import channels
+from nmt.data.features import channels, check_array_name
 from nmt.system import machine
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import check_writable, read_json, read_lines, sha256, write_json
@@ -70,8 +70,7 @@ def extract(
         DataError: the list is missing or empty, pictures are faulty, or the weights do not fit the network.
     """
     check_writable(out)
-    if out.suffix != ".npy":
-        raise ConfigError(f"{out}: expected a name that ends with .npy, because a .json file is written beside it")
+    check_array_name(out)
     torch_device = machine.prepare(device, threads)
     paths = _listed(folder, names, limit, missing)
     network = load(backbone, weights, torch_device)

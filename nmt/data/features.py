@@ -139,3 +139,9 @@ def describe(array: Path) -> dict[str, Any]:
     record = read_json(path) if path.is_file() else {}
     keys = ("sha256", "backbone", "weights_sha256", "list_sha256", "blank")
     return {key: record[key] for key in keys} if set(keys) <= set(record) else {"sha256": sha256(array)}
+
+
+def check_array_name(out: Path) -> None:
+    """Raise ConfigError unless a name ends with .npy; the record beside it then differs in the ending alone."""
+    if out.suffix != ".npy":
+        raise ConfigError(f"{out}: expected a name that ends with .npy, because a .json file is written beside it")

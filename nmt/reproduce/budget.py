@@ -172,8 +172,9 @@ def _stop(process: "subprocess.Popen[bytes]") -> bool:
 def _report(plan: Plan, table: str, clock: Clock) -> bool:
     """Write a table if all its rows exist and one is newer than the table; returns whether that succeeded."""
     inputs = [*plan.training_files(table), *plan.scores(table), str(table_path(table))]
-    page = plan.layout.table(table).with_suffix(".html")  # a report writes it last
-    if not all(Path(file).is_file() for file in inputs) or not any(is_outdated(page, Path(file)) for file in inputs):
+    page = plan.layout.table(table)
+    html = Path(f"{page}.html")  # a report writes it last
+    if not all(Path(file).is_file() for file in inputs) or not any(is_outdated(html, Path(file)) for file in inputs):
         return True
     command = commands.report(table_path(table), config=plan.report_settings([table]))
     try:
@@ -184,7 +185,7 @@ def _report(plan: Plan, table: str, clock: Clock) -> bool:
     except (subprocess.CalledProcessError, OSError) as error:
         say(f"{table}: {error}")
         return False
-    say(f"{table}: {page.with_suffix('.md')}")
+    say(f"{table}: {page}.md")
     return True
 
 

@@ -85,6 +85,8 @@ def test_images_with_differently_many_descriptions_are_refused(folder: Path, lin
     code, output = run("pseudo-regions", *where)
     assert code == 1 and "two or more descriptions of each of the 16 images" in output
     assert not (folder / "out.npy").exists()
+    code, output = run("pseudo-regions", *where[:-1], folder / "out.v2")  # its record would be out.json
+    assert code == 1 and "out.v2: expected a name that ends with .npy" in output
 
 
 def test_a_text_without_common_words_and_a_damaged_analysis_are_refused(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Trainings within a budget, without Snakemake, which then takes what is there as done."""
 
 import json
+import math
 import os
 import shutil
 import signal
@@ -18,6 +19,8 @@ from snakes import ROOT, Project, jobs
 
 from nmt.config.system import System
 from nmt.plan.plan import Plan
+from nmt.reproduce import budget
+from nmt.reproduce.budget import Clock
 from nmt.reproduce.cost import remaining_pieces, total_pieces
 from nmt.reproduce.runs import Run
 from nmt.training.train import exclusive_lock
@@ -256,3 +259,19 @@ def test_pieces_of_two_passes_count_twice(consistency: dict[str, int] | None, do
     training = {"updates": 5, "batch": "50 tokens", "accumulate": 2, "consistency": consistency}
     system = System.model_validate({"corpus": "scenes", "languages": "en-de", "training": training})
     assert remaining_pieces(system, {"sentences": 100, "target_pieces": 1200}, done) == expected
+
+
+def test_a_table_whose_name_has_a_dot_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("workflow/tables").mkdir(parents=True)
+    Path("workflow/tables/mine.v2.yaml").write_text(yaml.safe_dump(TRIAL))
+    Path("config.yaml").write_text("tables: [mine.v2]\n")
+    plan = Plan.load({"tables": ["mine.v2"]}, "config.yaml")
+    other = Path("results/tables/mine.html")  # of a table with the first part of the name
+    for file in (*plan.training_files("mine.v2"), *plan.scores("mine.v2"), other):
+        Path(file).parent.mkdir(parents=True, exist_ok=True)
+        Path(file).write_text("{}")
+    called: list[list[str]] = []
+    monkeypatch.setattr(budget, "_call", lambda command, *_: called.append(command))
+    assert budget._report(plan, "mine.v2", Clock(math.inf))
+    assert [command[:3] for command in called] == [["nmt", "report", "workflow/tables/mine.v2.yaml"]]
