@@ -5,7 +5,10 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from nmt.system.errors import DataError
+from nmt.system.files import read_json
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -24,6 +27,27 @@ def connect(uri: str) -> "MlflowClient":
     for logger in ("alembic", "mlflow", "urllib3"):
         logging.getLogger(logger).setLevel(logging.ERROR)
     return MlflowClient(tracking_uri=uri)
+
+
+def earlier(tracking: Path) -> dict[str, Any]:
+    """Return what an earlier run wrote to ``tracking.json``; nothing if the file is missing or damaged."""
+    try:
+        return dict(read_json(tracking))
+    except DataError:
+        return {}
+
+
+def deletions(tracking: Path) -> int:
+    """Return how often the store in a file was deleted after runs were sent to it; what was sent before is gone.
+
+    Args:
+        tracking: ``tracking.json`` of the earlier runs, if any.
+    """
+    store = earlier(tracking)
+    uri = str(store.get("uri", ""))
+    missing = uri.startswith("sqlite:///") and not Path(uri.removeprefix("sqlite:///")).exists()
+    markers = tracking.parent.glob("runs/*/*/seed*/tracked.json") if missing else ()
+    return int(store.get("deletions", 0)) + any(earlier(marker).get("uri") == uri for marker in markers)
 
 
 def find_or_create_experiment(client: "MlflowClient", name: str, uri: str, results: Path) -> str:

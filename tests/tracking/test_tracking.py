@@ -16,10 +16,12 @@ from nmt.plan.layout import Layout
 from nmt.system.errors import DataError
 from nmt.system.files import read_json, write_json
 from nmt.tracking import follow as following
+from nmt.tracking import prepare as preparing
 from nmt.tracking.feed import flatten
 from nmt.tracking.follow import follow
 from nmt.tracking.prepare import prepare
 from nmt.tracking.publish import publish, publish_ensemble
+from nmt.tracking.store import connect, deletions
 
 os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
 DEAD = "http://127.0.0.1:9"
@@ -112,6 +114,31 @@ def test_prepare(tmp_path: Path) -> None:
     assert sorted(case.store["parents"]) == ["toy/large", "toy/small"]
     location = case.client().get_experiment(case.store["experiments"]["toy"]).artifact_location
     assert location == (tmp_path / "results" / "mlartifacts").as_uri()
+
+
+def test_other_tables_keep_their_parents_and_get_no_experiment(case: Case) -> None:
+    prepare(None, case.layout.results, {"toy": case.table}, [1, 2])
+    store = prepare(None, case.layout.results, {"one": case.table}, [1])
+    assert list(store["experiments"]) == ["one"]
+    assert store["parents"] == {"toy/small": None, "toy/large": None}  # `publish` finds them again
+    assert sorted(e.name for e in case.client().search_experiments()) == ["Default", "one", "other", "toy"]
+
+
+def test_a_deleted_store_is_made_again_once(
+    case: Case, empty_store: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    database = case.layout.results / "mlflow.db"
+    write_json(case.run(1) / "tracked.json", case.publish())
+    assert deletions(case.tracking) == 0
+    database.unlink()
+    assert deletions(case.tracking) == 1
+    # MLflow would make the same in seconds.
+    monkeypatch.setattr(preparing, "connect", lambda uri: shutil.copy(empty_store, database) and connect(uri))
+    for _ in range(2):
+        store = prepare(None, case.layout.results, {"toy": case.table}, [1])
+        assert store["deletions"] == deletions(case.tracking) == 1
+    assert capsys.readouterr().err.count("mlflow.db: the file was deleted; it is made anew") == 1
+    assert case.publish()["status"] == "published"
 
 
 def test_the_uri_of_the_environment(tmp_path: Path, empty_store: Path, monkeypatch: pytest.MonkeyPatch) -> None:

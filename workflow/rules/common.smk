@@ -41,6 +41,9 @@ elif PROCESSES > 1:
     LAUNCH = f"torchrun --standalone --nproc-per-node={PROCESSES} --shutdown-timeout=300 --no-python "
     THREADS = f"$((({{threads}} + {PROCESSES - 1}) / {PROCESSES}))"
 
+# As a parameter: Snakemake compares only numbers, text and collections with those of the last run.
+NOT_COMPARED = Path()
+
 # Jobs find `nmt` beside the Python that runs Snakemake, also where its environment is not activated.
 os.environ.update(PATH=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]))
 if PLAN.settings.mirror:

@@ -1,15 +1,20 @@
 # MLflow: store and experiments are created once, before any job runs; each finished run is then published.
 # Creating them is not a rule. Trainings would depend on it, and Snakemake overlooks a training's own changes in a run that
 # remakes such a dependency, even an ancient() one.
+from nmt.tracking.store import deletions
 
 
-STORE_SETTINGS = PLAN.report_settings(sorted(PLAN.tables))
-STORE_OPTIONS = commands.track_prepare_options(PLAN.tables, remote=workflow.non_local_exec)
+def tracked_tables():
+    """The tables of which this run trains a system, or publishes a run."""
+    return sorted({job.wildcards.table for job in workflow.dag.needrun_jobs() if job.rule.name in ("train", "track")})
 
 
 onstart:
     or_exit(check_tools, [PLAN.tables[name] for name in requested_tables(PLAN.settings, TARGETS)])
-    shell(" ".join(commands.track_prepare("{STORE_OPTIONS}", config="{STORE_SETTINGS:q}", out="{TRACKING}")))
+    if tables := tracked_tables():
+        settings = PLAN.report_settings(tables)
+        options = commands.track_prepare_options(tables, remote=workflow.non_local_exec)
+        shell(" ".join(commands.track_prepare("{options}", config="{settings:q}", out="{TRACKING}")))
 
 
 # One run has one seed, or those of an ensemble, 1-2-3.
@@ -36,6 +41,8 @@ rule track:
         run=lambda w, output: Path(output.marker).parent,
         folders=lambda w, input: [Path(file).parent for file in input.scores],
         tracking=TRACKING,
+        # After the store was deleted, finished runs are sent again.
+        deletions=deletions(TRACKING) or NOT_COMPARED,
     shell:
         logged(
             commands.track(
