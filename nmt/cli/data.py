@@ -8,6 +8,7 @@ import click
 
 from nmt.cli.options import COUNT, PATH, config_option, languages_option, load_settings, shard_option
 from nmt.system.errors import ConfigError
+from nmt.system.warnings import recorded
 
 if TYPE_CHECKING:
     from nmt.system.chunks import Shard
@@ -46,7 +47,8 @@ def download(
     from nmt.corpora.catalogue import fetch
 
     description = yaml.parse(CustomCorpus, custom, "--custom") if custom else None
-    fetch(corpus, languages, out, mirror=mirror, limit=limit, custom=description)
+    with recorded("download", out):
+        fetch(corpus, languages, out, mirror=mirror, limit=limit, custom=description)
 
 
 @click.command()
@@ -68,7 +70,8 @@ def mix(raw: Path, text: Path, translations: Path, out: Path, languages: str, co
 
     if tag and not re.fullmatch(TAG, tag):
         raise ConfigError(f"--tag: expected letters, got {tag!r}")
-    mix_corpora(raw, text, translations, out, languages, copies, tag)
+    with recorded("mix", out):
+        mix_corpora(raw, text, translations, out, languages, copies, tag)
 
 
 @click.command()
@@ -83,7 +86,8 @@ def clean(raw: Path, out: Path, languages: str, settings: str, jobs: int, shard:
     from nmt.config.data import Cleaning
     from nmt.text.clean import clean as clean_corpus
 
-    clean_corpus(raw, out, load_settings(Cleaning, settings), languages, jobs, shard)
+    with recorded("clean", None if shard else out):
+        clean_corpus(raw, out, load_settings(Cleaning, settings), languages, jobs, shard)
 
 
 @click.command()
@@ -99,7 +103,8 @@ def sample(raw: Path, clean: Path, out: Path, languages: str, count: int) -> Non
     """
     from nmt.text.sample import sample as sample_corpus
 
-    sample_corpus(raw, clean, out, languages, count)
+    with recorded("sample", out):
+        sample_corpus(raw, clean, out, languages, count)
 
 
 @click.command()
@@ -113,7 +118,8 @@ def subwords(clean: Path, out: Path, languages: str, settings: str, threads: int
     from nmt.config.data import Subwords
     from nmt.text.subwords import learn
 
-    learn(clean, out, languages, load_settings(Subwords, settings), threads)
+    with recorded("subwords", out):
+        learn(clean, out, languages, load_settings(Subwords, settings), threads)
 
 
 @click.command()
@@ -126,4 +132,5 @@ def encode(clean: Path, subwords: Path, out: Path, languages: str, shard: "Shard
     """Encode the training and validation text of CLEAN with the vocabularies in SUBWORDS; writes the folder OUT."""
     from nmt.data.encode import encode_corpus
 
-    encode_corpus(clean, subwords, out, languages, shard)
+    with recorded("encode", None if shard else out):
+        encode_corpus(clean, subwords, out, languages, shard)

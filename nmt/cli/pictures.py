@@ -43,8 +43,9 @@ def features(folder: Path, names: Path, out: Path, device: str, **options: Any) 
     """
     from nmt.data.extract import extract
     from nmt.system.gpus import claim_gpu
+    from nmt.system.warnings import recorded
 
-    with claim_gpu(device):
+    with claim_gpu(device), recorded("features", out):
         extract(folder, names, out, device=device, **options)
 
 

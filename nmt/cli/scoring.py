@@ -29,9 +29,11 @@ def score(
 ) -> None:
     """Score the file HYPOTHESES of `nmt decode` by BLEU, chrF, TER and exact match, tokenised and detokenised."""
     from nmt.scoring.score import score as score_hypotheses
+    from nmt.system.warnings import recorded
 
     source, target = languages.split("-")
-    score_hypotheses(hypotheses, clean, raw, test, source, target, model, out, also)
+    with recorded("score", out / "scores.json"):
+        score_hypotheses(hypotheses, clean, raw, test, source, target, model, out, also)
 
 
 @click.command()

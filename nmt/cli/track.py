@@ -78,16 +78,18 @@ def publish(
 ) -> None:
     """Complete the finished training or ensemble RUN in MLflow, without doubles; SCORES are its score folders."""
     from nmt.system.files import write_json
+    from nmt.system.warnings import recorded
     from nmt.tracking.publish import publish as publish_training
     from nmt.tracking.publish import publish_ensemble
 
     table, _, system = name.partition("/")
-    if "-" in seed:
-        published = publish_ensemble(run, tracking, table, system, seed, list(scores))
-    else:
-        images = sorted(figures.glob("*.png")) if figures else []
-        published = publish_training(run, tracking, table, system, int(seed), list(scores), images)
-    write_json(out, published)
+    with recorded("track", out):
+        if "-" in seed:
+            published = publish_ensemble(run, tracking, table, system, seed, list(scores))
+        else:
+            images = sorted(figures.glob("*.png")) if figures else []
+            published = publish_training(run, tracking, table, system, int(seed), list(scores), images)
+        write_json(out, published)
 
 
 @click.group(cls=CommandGroup, sections={"Commands": [prepare, follow, publish]})

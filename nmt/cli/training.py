@@ -53,6 +53,7 @@ def train(
     srun -n 2 nmt train …; each process takes as many threads as --threads says.
     """
     from nmt.system.gpus import claim_gpu
+    from nmt.system.warnings import recorded
     from nmt.tracking.follow import start_follower
     from nmt.training.distributed import rank_and_size
     from nmt.training.experiment import Experiment
@@ -63,7 +64,7 @@ def train(
     experiment, (rank, _) = load_settings(Experiment, settings), rank_and_size()
     if tracking and rank == 0:
         start_follower(run, tracking, name, seed)
-    with claim_gpu(device):
+    with claim_gpu(device), recorded("train", run / "training.json" if rank == 0 else None):
         train_model(encoded, run, experiment, seed, device, threads, name, images, vectors)
 
 
@@ -77,10 +78,12 @@ def train(
 def average(run: Path, model: Path, at: str, encoded: Path) -> None:
     """Average the checkpoints of the training RUN that --at selects; writes the model directory MODEL."""
     from nmt.config.selection import check_selection
+    from nmt.system.warnings import recorded
     from nmt.training.average import average as average_checkpoints
 
     check_selection(at)
-    average_checkpoints(run, encoded, at, model)
+    with recorded("average", model):
+        average_checkpoints(run, encoded, at, model)
 
 
 @click.command()
@@ -88,6 +91,8 @@ def average(run: Path, model: Path, at: str, encoded: Path) -> None:
 @click.argument("out", type=PATH)
 def ensemble(models: tuple[Path, ...], out: Path) -> None:
     """Join the model directories MODELS into one, OUT, that translates by the mean of their probabilities."""
+    from nmt.system.warnings import recorded
     from nmt.training.average import ensemble as join_models
 
-    join_models(models, out)
+    with recorded("ensemble", out):
+        join_models(models, out)

@@ -55,10 +55,11 @@ def decode(
     """
     from nmt.config.decoding import Decoding
     from nmt.system.gpus import claim_gpu
+    from nmt.system.warnings import recorded
     from nmt.translation.decode_file import decode_file
 
     decoding = load_settings(Decoding, settings)
-    with claim_gpu(device):
+    with claim_gpu(device), recorded("decode", None if shard else out):
         decode_file(model, source, out, decoding, device, threads, images, shard, attended=attended)
 
 
@@ -72,10 +73,11 @@ def translate_text(model: Path, text: Path, out: Path, settings: str, device: st
     """Translate the raw file TEXT with MODEL into OUT, line by line, as one side of training pairs for `nmt mix`."""
     from nmt.config.decoding import Decoding
     from nmt.system.gpus import claim_gpu
+    from nmt.system.warnings import recorded
     from nmt.translation.augment import translate_text as translate_file
 
     decoding = load_settings(Decoding, settings)
-    with claim_gpu(device):
+    with claim_gpu(device), recorded("translate-text", out):
         translate_file(model, text, out, decoding, device, threads)
 
 

@@ -18,6 +18,7 @@ from nmt.data.features import channels, check_array_name
 from nmt.system import machine
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import check_writable, read_json, read_lines, sha256, write_json
+from nmt.system.warnings import warn
 
 SIDE, GRID = 224, 7  # pixels and regions along each side of a network's input picture
 LISTED = 20  # maximum number of faulty pictures in a message
@@ -82,8 +83,8 @@ def extract(
     started, part = time.perf_counter(), out.with_name(f".{out.name}.part")
     out.parent.mkdir(parents=True, exist_ok=True)
     progress = _run(paths, network, part, made_of, batch, torch_device)
-    if missing == "refuse":
-        _check_faulty({paths[row]: reason for row, reason in progress.faulty.items()}, folder, names)
+    faulty = {paths[row]: reason for row, reason in progress.faulty.items()}
+    _check_faulty(faulty, folder, names) if missing == "refuse" else _warn_of_blank(faulty, len(paths), names, out)
     record = made_of | {
         "list": str(names), "blank": [paths[row].name for row in sorted(progress.faulty)],
         "pictures": f"shorter side {SIDE} pixels, bicubic, middle square", "sha256": sha256(part),
@@ -103,6 +104,15 @@ def _listed(folder: Path, names: Path, limit: int | None, missing: str) -> list[
     if missing == "refuse":
         _check_faulty({path: "no such file" for path in paths if not path.is_file()}, folder, names)
     return paths
+
+
+def _warn_of_blank(faulty: dict[Path, str], pictures: int, names: Path, out: Path) -> None:
+    if faulty:
+        warn(
+            "blank pictures", names, len(faulty),
+            f"{len(faulty):,} of {pictures:,} pictures cannot be read and are blank",
+            f"{out.with_suffix('.json')} names them; repair them, delete {out}, and run again", split=out.stem,
+        )  # fmt: skip
 
 
 def _check_faulty(faulty: dict[Path, str], folder: Path, names: Path) -> None:

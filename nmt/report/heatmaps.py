@@ -21,6 +21,7 @@ from matplotlib.image import AxesImage
 from numpy.typing import NDArray
 
 from nmt.report.plots import STYLE, save
+from nmt.system.warnings import warn
 from nmt.text.subwords import START
 
 CELL, LINE = 0.2, 0.2  # inches: a cell, a line of the title
@@ -230,7 +231,7 @@ def font_families(text: str) -> list[str]:
     while missing:
         family, path = max(_installed(), key=lambda font: len(missing & _characters(font[1])))
         if not (covered := missing & _characters(path)):
-            warnings.warn(_no_font(missing), stacklevel=3)
+            _warn_of_boxes(missing)
             break
         chosen.append(family)
         missing -= covered
@@ -250,12 +251,13 @@ def _installed() -> list[tuple[str, str]]:
     return sorted({(f.name, f.fname) for f in regular if not f.name.startswith("Last Resort")})
 
 
-def _no_font(missing: Iterable[int]) -> str:
-    """The warning that names the missing characters and the packages with fonts for them."""
+def _warn_of_boxes(missing: Iterable[int]) -> None:
+    """Warn with the names of the missing characters and the packages with fonts for them."""
     characters = "".join(map(chr, sorted(missing)))
     scripts = sorted({unicodedata.name(c, "unnamed").split()[0] for c in characters})
     packages = {"fonts-noto-cjk" if script in CJK else "fonts-noto-core" for script in scripts}
-    return (
-        f"no installed font has {characters[:20]} ({', '.join(scripts[:5])}), so they are drawn as boxes; "
-        f"install a font and draw again, e.g. apt install {' '.join(sorted(packages))}"
-    )
+    warn(
+        "letters without a font", "figures", len(characters),
+        f"no installed font has {characters[:20]} ({', '.join(scripts[:5])}), so they are drawn as boxes",
+        f"install a font and draw again, e.g. apt install {' '.join(sorted(packages))}", scores=False,
+    )  # fmt: skip

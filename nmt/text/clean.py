@@ -5,7 +5,7 @@
 
 import multiprocessing
 import os
-import sys
+import re
 import threading
 import unicodedata
 from collections import Counter, deque
@@ -20,10 +20,11 @@ from pathlib import Path
 from typing import Any
 
 from nmt.config.data import Cleaning
-from nmt.corpora.catalogue import misaligned
+from nmt.corpora.catalogue import misaligned, names
 from nmt.system.chunks import WHOLE, Chunks, Shard, mark
 from nmt.system.errors import DataError
 from nmt.system.files import DROPPED, atomic_directory, count_lines, read_json, read_lines, write_json
+from nmt.system.warnings import warn
 from nmt.text.characters import is_blank, latin_only, visible_only
 from nmt.text.join import COUNTS, DIGESTS, KEPT, SIDES, join
 from nmt.text.repeats import WIDTH
@@ -36,6 +37,11 @@ CHUNK = 1_000_000
 """Pairs per chunk: chunks are written to disk one by one, and shards divide them among machines."""
 BATCH = 1000
 """Pairs per task of a worker process."""
+
+LONG_WORD = 10
+"""Characters per word, on average, above which a line of a spaceless language is not segmented into words."""
+TOKENISED = re.compile(r"&(?:apos|quot|amp|lt|gt|#91|#93|#124);|@-@| n(?:'|&apos;)t\b")
+"""Marks of a tokeniser in raw text: escaped characters, split hyphens and split contractions."""
 
 RULES = {"empty": "an empty side", "long": "max_words", "ratio": "max_ratio", "duplicate": "deduplicate"}
 """Reasons to drop a training pair, in the order in which they are checked, and the recipe key of each."""
@@ -116,12 +122,6 @@ def clean(raw: Path, out: Path, recipe: Cleaning, languages: str, jobs: int = 1,
     Raises:
         DataError: files are misaligned or not UTF-8, no training pair is left, or a split has no words.
     """
-    if spaceless := SPACELESS & set(languages.split("-")):
-        print(
-            f"nmt: warning: {' and '.join(sorted(spaceless))} is written without spaces, but max_words, max_ratio and "
-            "BLEU need spaces between words: segment the text into words first",
-            file=sys.stderr,
-        )
     corpus = read_json(raw / "corpus.json")
     settings = {"corpus": corpus["corpus"], "languages": languages, "cleaning": recipe.model_dump(mode="json")}
     settings |= {"images": corpus["images"]} if "images" in corpus else {}
@@ -151,6 +151,8 @@ def _clean_and_join(
             outs, training = [part / file.name for file in files], split == "train"
             counts = join(places, outs, part / DROPPED if training else None, training and recipe.deduplicate)
             report[split] = _report(counts, settings["languages"])
+            own = settings["corpus"] not in names()
+            _warn_of_text(split, files, counts, tokenises=own and recipe.tokenize == "moses")
             if training:
                 _check_not_empty(report[split], files[0].parent, recipe)
             for file, words in zip(files, (counts["source_words"], counts["target_words"]), strict=True):
@@ -159,6 +161,33 @@ def _clean_and_join(
                         f"{file}: expected sentences, got {counts['read']} lines without a word; add text to the file"
                     )
         write_json(part / "report.json", settings | {"splits": report})
+
+
+def _warn_of_text(split: str, files: Sequence[Path], counts: Counter[str], tokenises: bool) -> None:
+    """Warn of text that has no spaces between words, and of text that would be tokenised twice."""
+    for side, file in zip(SIDES, files, strict=True):
+        language, of_lines = file.suffix.removeprefix("."), f"of {counts['read']:,} lines"
+        if unsegmented := counts[f"{side}_unsegmented"]:
+            warn(
+                "unsegmented text", file, unsegmented,
+                f"{unsegmented:,} {of_lines} have no spaces between words, as {language} is written without spaces, "
+                "but max_words, max_ratio and BLEU count words between spaces",
+                "segment the text into words first", split=split,
+            )  # fmt: skip
+        if tokenises and (tokenised := counts[f"{side}_tokenised"]):
+            warn(
+                "tokenised text", file, tokenised,
+                f"{tokenised:,} {of_lines} have marks of a tokeniser, such as &apos; or @-@, and are tokenised again",
+                "give raw text, or set cleaning: {tokenize: none}", split=split,
+            )  # fmt: skip
+
+
+def _faults_of_line(text: str, language: str) -> Iterator[str]:
+    """Yield what is suspicious about a raw line: ``tokenised``, ``unsegmented``."""
+    if TOKENISED.search(text):
+        yield "tokenised"
+    if language in SPACELESS and len(text) > LONG_WORD * len(text.split()):
+        yield "unsegmented"
 
 
 def _clean_chunks(
@@ -200,6 +229,8 @@ def _clean_batch(cleaners: Sequence[Cleaner], training: bool, batch: list[Pair])
         source, source_removed = source_cleaner.counted(pair[0])
         target, target_removed = target_cleaner.counted(pair[1])
         counts["characters_removed"] += source_removed + target_removed
+        for name, text, cleaner in zip(SIDES, pair, cleaners, strict=True):
+            counts.update(f"{name}_{fault}" for fault in _faults_of_line(text, cleaner.language))
         if fault := _fault(source, target, recipe) if training else None:
             counts[fault] += 1
         else:

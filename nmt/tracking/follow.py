@@ -7,8 +7,9 @@ import time
 from pathlib import Path
 
 from nmt.system.files import read_json
+from nmt.system.warnings import say
 from nmt.tracking.feed import Feed, identity_of, read_records
-from nmt.tracking.store import first_line, warn
+from nmt.tracking.store import first_line
 
 POLL = 2.0  # seconds between looks at a log
 PATIENCE = 60.0  # longest wait, in seconds, between two attempts at a store that fails
@@ -54,7 +55,7 @@ def follow(run_dir: Path, tracking: Path, table: str, system: str, seed: int, pi
                     feed.client.set_terminated(feed.run, "KILLED")
         except Exception as error:
             if not warned:
-                warn(f"{first_line(error)}; training goes on, and `nmt track publish` sends everything at its end")
+                say(f"MLflow: {first_line(error)}; training goes on, `nmt track publish` sends everything at its end")
             warned, delay = True, min(2 * delay, PATIENCE)
         if ended:
             return

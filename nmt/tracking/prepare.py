@@ -7,6 +7,7 @@ from typing import Any
 
 from nmt.config.table import Table
 from nmt.system.files import write_json
+from nmt.system.warnings import say
 from nmt.tracking.store import (
     connect,
     deletions,
@@ -14,7 +15,6 @@ from nmt.tracking.store import (
     find_or_create_experiment,
     find_or_create_parent,
     first_line,
-    warn,
 )
 
 
@@ -49,7 +49,9 @@ def prepare(
     if count := deletions(tracking):
         store["deletions"] = count
         if count > earlier(tracking).get("deletions", 0):
-            warn(f"{uri}: the file was deleted; it is made anew, and the finished runs of these tables are sent again")
+            say(
+                f"MLflow: {uri}: the file was deleted; it is made anew, and the finished runs of these tables are sent again"
+            )
     results.mkdir(parents=True, exist_ok=True)
     try:
         client = connect(uri) if live else None
@@ -58,7 +60,7 @@ def prepare(
             for system in _with_several_seeds(table, seeds):
                 store["parents"][f"{name}/{system}"] = find_or_create_parent(client, experiment, name, system)
     except Exception as error:
-        warn(f"{uri}: {first_line(error)}; nothing is tracked while it fails, all else goes on")
+        say(f"MLflow: {uri}: {first_line(error)}; nothing is tracked while it fails, all else goes on")
     write_json(tracking, store)
     return store
 

@@ -11,8 +11,9 @@ from nmt.config.training import ENDS
 from nmt.scoring.samples import samples
 from nmt.system.errors import DataError
 from nmt.system.files import digest, read_json
+from nmt.system.warnings import warn
 from nmt.tracking.feed import Feed, Records, flatten, identity_of, names_of, points, read_records, without_end
-from nmt.tracking.store import first_line, send_changed, warn
+from nmt.tracking.store import first_line, send_changed
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -113,8 +114,10 @@ def _try_to_send(
         command = ["nmt", "track", "publish", run_dir, *given, "--tracking", tracking, "--name", name]
         command += ["--seed", identity["seed"], "--out", run_dir / "tracked.json"]
         later = shlex.join(map(str, command))
-        hint = f"; if the store is a new one, delete {tracking} and run the workflow again"
-        warn(f"{uri}: {first_line(error)}; nothing else is lost; once it works, run: {later}{hint}")
+        warn(
+            "not tracked", run_dir, 1, f"MLflow lacks this run: {uri}: {first_line(error)}",
+            f"nothing else is lost; once the store works, run the workflow again, or: {later}", scores=False,
+        )  # fmt: skip
         return {"status": "failed", "uri": uri, "problem": first_line(error), "later": later}
 
 

@@ -2,7 +2,6 @@
 
 import logging
 import os
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -91,8 +90,3 @@ def send_changed(client: "MlflowClient", run: str, values: dict[str, float], ste
 def first_line(error: Exception) -> str:
     """The first line of an error's message, at most 300 characters; the error's type if it has no message."""
     return (str(error).strip() or type(error).__name__).splitlines()[0][:300]
-
-
-def warn(text: str) -> None:
-    """Print a warning on stderr."""
-    print(f"nmt: warning: MLflow: {text}", file=sys.stderr)

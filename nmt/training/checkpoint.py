@@ -1,7 +1,6 @@
 """Checkpoints: directories that are whole or absent and verified when read."""
 
 import shutil
-import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, field
@@ -15,6 +14,7 @@ from torch import Tensor, nn, optim
 
 from nmt.system.errors import DataError, fitting
 from nmt.system.files import UMASK, atomic_directory, build_stored, check_regular, digest, read_json, sha256, write_json
+from nmt.system.warnings import warn
 from nmt.training.distributed import Processes
 
 WEIGHTS, OPTIMIZER, PROGRESS = "weights.safetensors", "optimizer.safetensors", "progress.json"
@@ -100,7 +100,10 @@ class Checkpoints:
                 else:
                     newest = self._load(checkpoint, model, optimizer)
             except DataError as error:
-                warnings.warn(f"{error}; set aside as damaged-{checkpoint.name}, resuming from before", stacklevel=2)
+                warn(
+                    "damaged checkpoint", checkpoint, 1, f"{error}; set aside as damaged-{checkpoint.name}",
+                    "nothing to do: training resumes from the checkpoint before", scores=False,
+                )  # fmt: skip
                 shutil.rmtree(self.folder / f"damaged-{checkpoint.name}", ignore_errors=True)
                 checkpoint.replace(self.folder / f"damaged-{checkpoint.name}")
         return newest or Progress()

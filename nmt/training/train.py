@@ -14,6 +14,7 @@ from nmt.data.features import feature_fingerprint
 from nmt.system import machine
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import check_not_stage_output, digest, read_json, read_records, write_json, write_text
+from nmt.system.warnings import warn
 from nmt.training.distributed import process_group
 from nmt.training.experiment import Experiment, identity
 from nmt.training.trainer import Trainer
@@ -73,13 +74,38 @@ def train(
                 claim_state(state, same, inputs["config"])
             trainer = Trainer(encoded, state, config, seed, chosen, images, processes, start)
             if processes.first:
+                warn_of_left_out(encoded, trainer)
                 if trainer.ended() and already_finished(run, config, inputs):
+                    _warn_of_skipped(run, trainer)
                     return  # the outputs stay, with the machine and the code that made them
                 remove_outputs(run)
             stopped = trainer.run()
             if processes.first:
+                _warn_of_skipped(run, trainer)
                 facts = {"name": name, **inputs, "identity": same, **_summary(trainer, stopped)}
                 _finish(run, facts | {"corpus": meta["corpus"], "code_version": version})
+
+
+def warn_of_left_out(encoded: Path, trainer: Trainer) -> None:
+    """Warn of the training and validation pairs that are too long for the model."""
+    effects = {"train": "", "valid": ": validation loss and BLEU, the best checkpoint and patience are of the others"}
+    for split, pairs in (("train", trainer.updates.data), ("valid", trainer.validation.pairs)):
+        if pairs.too_long:
+            warn(
+                "pairs too long for the model", encoded, pairs.too_long,
+                f"{pairs.too_long:,} of {len(pairs.source.lengths):,} pairs of {split} have more than "
+                f"{trainer.model.longest - 2} pieces on a side and are left out{effects[split]}",
+                "raise model.max_positions, or make max_words under cleaning smaller", split=split,
+            )  # fmt: skip
+
+
+def _warn_of_skipped(run: Path, trainer: Trainer) -> None:
+    if skipped := trainer.progress.skipped:
+        warn(
+            "updates skipped", run, skipped,
+            f"{skipped:,} of {trainer.progress.update:,} updates were skipped, as their gradient was not a number",
+            "lower schedule.peak, raise warmup, or set clip: 1.0",
+        )  # fmt: skip
 
 
 def _check_tying(config: Experiment, meta: dict[str, Any], encoded: Path) -> None:
@@ -155,7 +181,8 @@ def _summary(trainer: Trainer, stopped: str) -> dict[str, Any]:
         "parameters": sum(p.numel() for p in trainer.model.parameters()), "updates": progress.update,
         "epochs": progress.epoch_fraction, "seconds": round(progress.seconds, 1), "pieces": progress.pieces,
         "tokens_per_second": round(progress.pieces / max(progress.seconds, 1e-9)), "stopped": stopped,
-        "skipped": progress.skipped, "too_long": trainer.updates.data.too_long, "device": trainer.device.type,
+        "skipped": progress.skipped, "too_long": trainer.updates.data.too_long,
+        "too_long_valid": trainer.validation.pairs.too_long, "device": trainer.device.type,
         "hardware": trainer.hardware(), "versions": machine.versions(),
         "checkpoints": [
             {"name": name, "update": p.update, "epoch": p.epoch_fraction, "regular": p.regular,

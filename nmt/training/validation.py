@@ -35,14 +35,14 @@ class Validation:
         processes: Processes = SINGLE_PROCESS,
     ) -> None:
         self._device, self._processes = device, processes
-        self._pairs = Parallel(encoded, "valid", longest, pictures)
+        self.pairs = Parallel(encoded, "valid", longest, pictures)
         self._vocabulary = Vocabulary(encoded / "target.model")
         lines = list(read_lines(encoded / "valid.references.txt"))
-        if len(lines) != (count := len(self._pairs.source.lengths)):
+        if len(lines) != (count := len(self.pairs.source.lengths)):
             raise DataError(
                 f"{encoded}/valid.references.txt: expected {count} lines, got {len(lines)}; run `nmt encode` again"
             )
-        self._references = [lines[i] for i in self._pairs.indices]
+        self._references = [lines[i] for i in self.pairs.indices]
         self._sample = sample  # of the training set
 
     @torch.inference_mode()
@@ -50,8 +50,8 @@ class Validation:
         """Return the negative log-likelihood in nats per piece, EOS included, and the share of pieces ranked first."""
         model.eval()
         sums = torch.zeros(3, dtype=torch.float64)
-        for indices in self._processes.share(self._pairs.batches(BATCH[self._device.type])):
-            batch = self._pairs.batch(indices).to(self._device)
+        for indices in self._processes.share(self.pairs.batches(BATCH[self._device.type])):
+            batch = self.pairs.batch(indices).to(self._device)
             outputs = model(batch.source, batch.target[:, :-1], batch.images)
             hidden = outputs.flatten(0, 1).index_select(0, batch.positions)
             layer = model.projection
@@ -64,7 +64,7 @@ class Validation:
 
     def bleu(self, model: TranslationModel) -> float:
         """Return BLEU of greedy translations, on tokenised text."""
-        return bleu(self._translate(model, self._pairs), self._references)
+        return bleu(self._translate(model, self.pairs), self._references)
 
     def train_bleu(self, model: TranslationModel) -> float | None:
         """Return the same for the sample of training sentences; their references are decoded from their pieces."""

@@ -50,7 +50,9 @@ def translate_text(model: Path, text: Path, out: Path, decoding: Decoding, devic
     cleaning = build_stored(Cleaning, recipe["cleaning"], model / "cleaning.json")
     cleaned = out.with_name(f".{out.name}.cleaned")
     write_lines(cleaned, (clean_line(line, source, cleaning) for line in read_lines(text)))
-    decode_file(model, cleaned, out, decoding, device, threads, finish=lambda line: restore(line, target, cleaning))
+    decode_file(
+        model, cleaned, out, decoding, device, threads, finish=lambda line: restore(line, target, cleaning), name=text
+    )
     record = read_json(out.with_name("decoding.json"))
     speed = round(record["sentences"] / max(record["seconds"], 1e-3), 1)
     record |= {"languages": recipe["languages"], "text_sha256": sha256(text), "sentences_per_second": speed}

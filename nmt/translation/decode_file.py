@@ -50,6 +50,7 @@ def decode_file(
     shard: Shard | None = None,
     finish: Callable[[str], str] = str,
     attended: Sequence[int] = (),
+    name: Path | None = None,
 ) -> None:
     """Translate a cleaned file line by line; write ``out``, ``decoding.json`` and ``alignments.json``.
 
@@ -70,6 +71,7 @@ def decode_file(
             joins their chunks.
         finish: turns a translation into a line of ``out``.
         attended: lines whose attention is written, from 1; empty for `ALIGNED` lines spread evenly over the file.
+        name: the source's name in warnings, if the user knows it by another one.
 
     Raises:
         ConfigError, DataError: see `Translator.load`; the source is missing, too short or not UTF-8; ``out`` cannot be
@@ -96,12 +98,12 @@ def decode_file(
         seconds = translations.translate(bar.update)
     if shard:
         return
+    translator.warn_of_cut(name or source, translations.cut, sentences)
     evenly = {i * sentences // ALIGNED + 1 for i in range(ALIGNED)} if sentences > ALIGNED else range(1, sentences + 1)
     alignments = _alignments(translator, translations.pairs(), attended or evenly, pictures)
     write_json(out.with_name("alignments.json"), alignments)
     translations.write(out, finish)
-    hardware = machine.hardware(translator.device) | {"workers": translator.workers}
-    provenance |= {"seconds": round(seconds, 3), "hardware": hardware, "hypotheses_sha256": sha256(out)}
+    provenance |= {"seconds": round(seconds, 3), "hardware": translator.hardware, "hypotheses_sha256": sha256(out)}
     write_json(out.with_name("decoding.json"), provenance)
     chunks.delete()
 
@@ -139,6 +141,7 @@ class Translations:
         self.translator, self.source, self.decoding, self.pictures = translator, source, decoding, pictures
         self.chunks, self.numbers = chunks, numbers
         self.stop_signal: int | None = None
+        self.cut = 0  # lines that were cut to the model's length, in all chunks so far
 
     def translate(self, progress: Callable[[int], Any]) -> float:
         """Translate the missing chunks; return the seconds that all chunks took, including earlier attempts."""
@@ -170,8 +173,10 @@ class Translations:
     def _translate(self, first: int, file: Path, lines: list[str], progress: Callable[[int], Any]) -> float:
         if file.is_file():
             progress(len(lines))
-            return float(read_json(file)["seconds"])
-        started = time.perf_counter()
+            made = read_json(file)
+            self.cut += made.get("cut", 0)
+            return float(made["seconds"])
+        started, cut = time.perf_counter(), list[int]()
 
         def report(sentences: int) -> None:
             progress(sentences)
@@ -179,10 +184,12 @@ class Translations:
                 raise Interrupted(self.stop_signal, f"in the translation of {self.source}")
 
         nbest = self.translator.translate_clean(
-            lines, self.decoding, report, lambda indices: self.pictures(indices + first)
+            lines, self.decoding, report, lambda indices: self.pictures(indices + first), cut.append
         )
         seconds = time.perf_counter() - started
-        write_text(file, json.dumps({"seconds": seconds, "found": [[astuple(t) for t in ts] for ts in nbest]}))
+        found = [[astuple(t) for t in ts] for ts in nbest]
+        write_text(file, json.dumps({"seconds": seconds, "found": found, "cut": sum(cut)}))
+        self.cut += sum(cut)
         return seconds
 
     def _request_stop(self, number: int, _: FrameType | None) -> None:

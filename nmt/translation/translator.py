@@ -1,7 +1,6 @@
 """Translate text with a model directory. The library, the command line and the pipeline share this code."""
 
 import re
-import sys
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
@@ -26,6 +25,7 @@ from nmt.models.search import Decoder, Ensemble, Hypothesis, search
 from nmt.system import errors, machine
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import read_json
+from nmt.system.warnings import warn
 from nmt.system.workers import parallel_map
 from nmt.text.characters import is_blank
 from nmt.text.subwords import SIDES, load_vocabularies
@@ -186,6 +186,7 @@ class Translator:
         decoding: Decoding,
         progress: Callable[[int], Any] = lambda _: None,
         pictures: Pictures = no_pictures,
+        report_cut: Callable[[int], Any] | None = None,
     ) -> list[list[Translation]]:
         """Translate cleaned text.
 
@@ -194,6 +195,7 @@ class Translator:
             decoding: settings of the search.
             progress: called with the number of sentences since the previous call.
             pictures: the pictures of the lines, for a multimodal model; blank pictures by default.
+            report_cut: called with the number of lines that were cut to the model's length; by default a warning.
 
         Returns:
             The n best translations of each line, in input order; an empty line has one empty translation.
@@ -205,7 +207,7 @@ class Translator:
         if decoding.replace_unknown and not (self.source.whole_words and self.target.whole_words):
             raise ConfigError("replace_unknown: true: expected a model of whole words, got subwords; set it to false")
         lines = ["" if is_blank(line) else line for line in lines]
-        encoded = self._truncate(lines, self.source.encode(lines))
+        encoded = self._truncate(lines, report_cut)
         results = [[Translation("", 0.0, [])] for _ in lines]
 
         def search_batch(indices: list[int]) -> list[list[Hypothesis]]:
@@ -303,16 +305,29 @@ class Translator:
             line[: len(row) + 2] = torch.tensor([ids.bos, *row, ids.eos])
         return padded.to(self.device)
 
-    def _truncate(self, lines: Sequence[str], encoded: Sequence[list[int]]) -> list[list[int]]:
-        """Cut lines to the number of pieces that the model has positions for; warn if a line was cut."""
-        limit = self.model.longest - 2  # without BOS and EOS
+    def _truncate(self, lines: Sequence[str], report_cut: Callable[[int], Any] | None) -> list[list[int]]:
+        """Encode lines and cut them to the number of pieces that the model has positions for."""
+        encoded, limit = self.source.encode(lines), self.model.longest - 2  # without BOS and EOS
         if long := [line for line, row in zip(lines, encoded, strict=True) if len(row) > limit]:
-            print(
-                f"nmt: warning: {len(long)} of {len(lines)} sentences have more than the model's {limit} pieces "
-                f"and are cut to this length; the first begins {long[0][:60]!r}; split them",
-                file=sys.stderr,
-            )
+            if report_cut:
+                report_cut(len(long))
+            else:
+                self.warn_of_cut(f"{long[0][:60]} …", len(long), len(lines))
         return [row[:limit] for row in encoded]
+
+    def warn_of_cut(self, file: Path | str, cut: int, lines: int) -> None:
+        """Warn if some of the lines of a file were cut to the model's length."""
+        if cut:
+            warn(
+                "sources cut", file, cut,
+                f"{cut:,} of {lines:,} sources were cut to {self.model.longest - 2} pieces, the model's limit",
+                "split long lines into sentences, or train with a larger model.max_positions",
+            )  # fmt: skip
+
+    @property
+    def hardware(self) -> dict[str, Any]:
+        """What the model runs on, and the number of processes."""
+        return machine.hardware(self.device) | {"workers": self.workers}
 
     def _texts(self, hypotheses: Sequence[Hypothesis]) -> list[Translation]:
         decoded = self.target.decode([h.ids for h in hypotheses])

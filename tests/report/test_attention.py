@@ -1,6 +1,7 @@
 """Attention to look at: joined words against a loop, labels, figures, and the commands that draw them."""
 
 import json
+import re
 import warnings
 from pathlib import Path
 
@@ -108,17 +109,19 @@ def test_dollars_are_not_taken_for_formulas(tmp_path: Path) -> None:
 
 
 def test_a_script_without_a_font_is_one_warning_that_names_a_package(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(
         heatmaps, "_installed", lambda: [("DejaVu Sans", heatmaps.font_manager.findfont(heatmaps.BASE))]
     )
-    with pytest.warns(UserWarning, match=r"\(CJK, DEVANAGARI\).*fonts-noto-cjk fonts-noto-core") as caught:
-        draw(panels(1, ["▁कुत्ता"], ["▁小狗"]), "scripts", tmp_path / "scripts")
-    assert len(caught) == 1 and (tmp_path / "scripts.svg").exists()
+    draw(panels(1, ["▁कुत्ता"], ["▁小狗"]), "scripts", tmp_path / "scripts")
+    [told] = capsys.readouterr().err.splitlines()
+    assert re.search(r"\(CJK, DEVANAGARI\).*fonts-noto-cjk fonts-noto-core", told)
+    assert (tmp_path / "scripts.svg").exists()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         draw(panels(1, ["▁μικρό"], ["▁собака"]), "Greek, Cyrillic", tmp_path / "greek")
+    assert capsys.readouterr().err == ""
 
 
 def test_fonts_are_chosen_by_what_they_cover(monkeypatch: pytest.MonkeyPatch) -> None:

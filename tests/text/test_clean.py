@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from commands import run
 from raw import Lines, write_raw
 
 from nmt.config.data import Cleaning
 from nmt.system.errors import DataError
 from nmt.system.indices import evenly
+from nmt.system.warnings import read_warnings
 from nmt.text import clean as module
 from nmt.text.clean import Cleaner, clean, clean_line
 from nmt.text.sample import sample
@@ -284,12 +286,27 @@ def test_nothing_left_says_which_rule_dropped_it(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["raw"]
 
 
-def test_text_without_spaces_is_warned_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    raw = write_raw(tmp_path / "raw", train=TRAIN, valid=TEST)
+def warned_of(raw: Path, languages: str, **recipe: Any) -> list[tuple[str, str, int, str]]:
+    """Kind, file, count and split of the warnings that cleaning records."""
+    out = raw.with_name("clean")
+    assert run("clean", raw, out, "--languages", languages, "--config", json.dumps(recipe))[0] == 0
+    return [(w.kind, Path(w.file).name, w.count, w.split) for w in read_warnings(out)]
+
+
+def test_text_without_spaces_is_warned_of(tmp_path: Path) -> None:
+    lines = [("A dog runs in the park.", "一只狗在公园里跑来跑去很开心。"), ("Two men.", "两 个 男人 。")]
+    raw = write_raw(tmp_path / "raw", train=lines, valid=lines[1:])
     for file in raw.glob("*.de"):
         file.rename(file.with_suffix(".zh"))
-    clean(raw, tmp_path / "clean", Cleaning(), "en-zh")
-    assert "warning: zh is written without spaces" in capsys.readouterr().err
+    assert warned_of(raw, "en-zh") == [("unsegmented text", "train.zh", 1, "train")]
+
+
+def test_text_that_is_tokenised_already_is_warned_of(tmp_path: Path) -> None:
+    tokenised = [("It is n't a dog &apos;s .", "Das ist kein Hund ."), ("a well @-@ known man", "ein bekannter Mann")]
+    raw = write_raw(tmp_path / "raw", train=[*TRAIN, *tokenised], valid=TRAIN)
+    assert warned_of(raw, "en-de") == [("tokenised text", "train.en", 2, "train")]
+    assert warned_of(raw, "en-de", tokenize="none") == []  # and the record of the first time is gone
+    assert not (tmp_path / "clean.warnings.json").exists()
 
 
 def test_a_split_without_a_word_is_refused(tmp_path: Path) -> None:

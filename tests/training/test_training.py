@@ -4,6 +4,7 @@ import fcntl
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -12,6 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import sacrebleu
 import torch
@@ -25,6 +27,7 @@ from nmt.config.training import Optimizer, Training
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import read_json, write_json
 from nmt.system.interrupt import Interrupted
+from nmt.system.warnings import read_warnings, recorded
 from nmt.system.workers import prefetch
 from nmt.training.average import average, ensemble, select
 from nmt.training.checkpoint import Checkpoints, Progress
@@ -227,15 +230,14 @@ def test_bf16_learns_too(copy_corpus: Path, tmp_path: Path) -> None:
 
 
 def test_a_damaged_checkpoint_is_set_aside_and_the_one_before_taken(
-    copy_corpus: Path, undisturbed: Path, tmp_path: Path
+    copy_corpus: Path, undisturbed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run_to_end(copy_corpus, tmp_path, experiment())
     newest = tmp_path / "state/checkpoints/update-00000040/weights.safetensors"
     newest.write_bytes(newest.read_bytes()[:1000])
-    with pytest.warns(
-        UserWarning, match=r"update-00000040/weights\.safetensors: expected sha256 .* resuming from before"
-    ):
-        run_to_end(copy_corpus, tmp_path, experiment())
+    run_to_end(copy_corpus, tmp_path, experiment())
+    told = r"update-00000040/weights\.safetensors: expected sha256 .* training resumes from the checkpoint before"
+    assert re.search(told, capsys.readouterr().err)
     assert_same_weights(undisturbed, tmp_path)
 
 
@@ -256,29 +258,40 @@ def test_the_optimisers_state_resumes_where_its_parameters_are(tmp_path: Path) -
 
 
 def test_a_digit_that_changed_in_a_checkpoints_progress_is_seen(
-    copy_corpus: Path, undisturbed: Path, tmp_path: Path
+    copy_corpus: Path, undisturbed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run_to_end(copy_corpus, tmp_path, experiment(updates=30))
     newest = tmp_path / "state/checkpoints/update-00000030/progress.json"
     newest.write_text(newest.read_text().replace('"batch": 30', '"batch": 20'))
     assert read_json(newest)["progress"]["batch"] == 20
-    with pytest.warns(UserWarning, match=r"progress\.json: is not as it was written; set aside"):
-        run_to_end(copy_corpus, tmp_path, experiment())
+    run_to_end(copy_corpus, tmp_path, experiment())
+    assert "progress.json: is not as it was written; set aside" in capsys.readouterr().err
     assert_same_weights(undisturbed, tmp_path)
 
 
 def test_an_older_checkpoint_whose_progress_cannot_be_read_is_set_aside(
-    copy_corpus: Path, undisturbed: Path, tmp_path: Path
+    copy_corpus: Path, undisturbed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run_to_end(copy_corpus, tmp_path, experiment(updates=30))
     (tmp_path / "state/checkpoints/update-00000010/progress.json").write_text("")
-    with pytest.warns(
-        UserWarning, match=r"update-00000010/progress\.json: expected JSON.*set aside as damaged-update-"
-    ):
-        run_to_end(copy_corpus, tmp_path, experiment())
+    run_to_end(copy_corpus, tmp_path, experiment())
+    told = r"update-00000010/progress\.json: expected JSON.*set aside as damaged-update-"
+    assert re.search(told, capsys.readouterr().err)
     assert_same_weights(undisturbed, tmp_path)
     start = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines() if '"start"' in line][-1]
     assert start["update"] == 30 and start["hardware"]["threads"] == 1
+
+
+def test_pairs_that_are_too_long_for_the_model_are_told_of_every_split(copy_corpus: Path, tmp_path: Path) -> None:
+    expected = {
+        split: sum(n > 4 for n in np.diff(np.load(copy_corpus / f"{split}.source.offsets.npy")))
+        for split in ("train", "valid")
+    }
+    for _ in range(2):  # the second time nothing is left to train, and the warnings stay
+        with recorded("train", tmp_path / "training.json"):
+            made = run_to_end(copy_corpus, tmp_path, experiment({"max_positions": 6}, updates=2))
+        assert {w.split: w.count for w in read_warnings(tmp_path / "training.json")} == expected
+    assert (made["too_long"], made["too_long_valid"]) == (expected["train"], expected["valid"])
 
 
 def test_the_state_of_another_training_is_kept_aside(

@@ -20,6 +20,7 @@ from nmt.data.batches import Parallel
 from nmt.plan.checks import check_added_text, check_own_files
 from nmt.plan.plan import Plan
 from nmt.system.errors import ConfigError, DataError
+from nmt.system.warnings import read_warnings, recorded
 from nmt.translation.augment import seconds, translate_text
 from nmt.translation.translator import Translator
 
@@ -182,11 +183,27 @@ def test_translated_text_is_not_translated_again_when_it_could_not_be_written(
     assert len(out.read_text().splitlines()) == 2
 
 
-def test_a_sentence_that_is_too_long_is_told(model: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    text = tmp_path / "text.txt"
-    text.write_text("w1 w2\n" + "w3 " * 600 + "\n")
-    translate_text(model, text, tmp_path / "out.txt", Decoding(beam=1), "cpu", 1)
-    assert "1 of 2 sentences have more than the model's 510 pieces and are cut to this length" in capfd.readouterr().err
+def test_sentences_that_are_too_long_are_counted_over_all_chunks(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("nmt.translation.decode_file.CHUNK", 2)
+    text, out = tmp_path / "text.txt", tmp_path / "out.txt"
+    long = "w3 " * 600
+    text.write_text(f"w1 w2\n{long}\nw1\n{long}\n{long}\n")
+
+    def translate(interrupt: bool) -> None:
+        with recorded("translate-text", out), monkeypatch.context() as patch:
+            if interrupt:  # after the chunks are done
+                patch.setattr("nmt.translation.augment.restore", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+            translate_text(model, text, out, Decoding(beam=1, length_factor=1), "cpu", 1)
+
+    with pytest.raises(KeyboardInterrupt):
+        translate(interrupt=True)
+    assert read_warnings(out) == []  # there is no output
+    translate(interrupt=False)
+    [warning] = read_warnings(out)
+    assert (warning.stage, warning.file, warning.count) == ("translate-text", str(text), 3)
+    assert f"warning: {text}: 3 of 5 sources were cut to 510 pieces" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("line", ["w1 \udcff", "w1 \ud800"])

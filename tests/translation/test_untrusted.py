@@ -71,7 +71,9 @@ def test_weights_that_are_a_pickle_are_refused_unopened(model: Path, tmp_path: P
     assert not hacked.exists()
 
 
-def test_a_checkpoint_that_is_a_pickle_is_set_aside_unopened(tmp_path: Path) -> None:
+def test_a_checkpoint_that_is_a_pickle_is_set_aside_unopened(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     config = Experiment.model_validate({"model": {"layers": 1, "width": 8, "heads": 1}, "training": {"updates": 1}})
     network = build(config.model, 10, 10, 0)
     checkpoint, hacked = tmp_path / "checkpoints" / "update-00000001", tmp_path / "hacked"
@@ -80,8 +82,8 @@ def test_a_checkpoint_that_is_a_pickle_is_set_aside_unopened(tmp_path: Path) -> 
         (checkpoint / name).write_bytes(pickle.dumps(Bomb(hacked)))
     hashes = {name: sha256(checkpoint / name) for name in (WEIGHTS, OPTIMIZER)}  # right ones: its maker knew them
     write_json(checkpoint / "progress.json", {"progress": {"update": 1}, "sha256": hashes})
-    with pytest.warns(UserWarning, match="expected safetensors"):
-        progress = Checkpoints(checkpoint.parent).resume(network, make_optimizer(network, config.training.optimizer))
+    progress = Checkpoints(checkpoint.parent).resume(network, make_optimizer(network, config.training.optimizer))
+    assert "expected safetensors" in capsys.readouterr().err
     assert progress.update == 0 and not hacked.exists()
 
 
