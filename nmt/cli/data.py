@@ -123,6 +123,19 @@ def subwords(clean: Path, out: Path, languages: str, settings: str, threads: int
 
 
 @click.command()
+@click.argument("parent", type=PATH)
+@click.argument("out", type=PATH)
+@languages_option
+@click.option("--dropout", type=click.FloatRange(0, 1, max_open=True), default=0.0, help="BPE dropout.")
+@click.option("--segmentations", type=COUNT, default=1, help="With dropout: segmentations of the training text.")
+def inherit_subwords(parent: Path, out: Path, languages: str, dropout: float, segmentations: int) -> None:
+    """Take the subword models of PARENT, a model directory or a folder of subword models; writes the folder OUT."""
+    from nmt.text.inherit import inherit
+
+    inherit(parent, out, languages, dropout, segmentations)
+
+
+@click.command()
 @click.argument("clean", type=PATH)
 @click.argument("subwords", type=PATH)
 @click.argument("out", type=PATH)

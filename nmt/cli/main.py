@@ -14,7 +14,15 @@ from nmt.system.errors import printable
 from nmt.system.interrupt import Interrupted
 
 SECTIONS = {
-    "Data": [data.download, data.mix, data.clean, data.sample, data.subwords, data.encode],
+    "Data": [
+        data.download,
+        data.mix,
+        data.clean,
+        data.sample,
+        data.subwords,
+        data.inherit_subwords,
+        data.encode,
+    ],
     "Pictures": [pictures.draw, pictures.features, pictures.neighbours, pictures.lsa, pictures.pseudo_regions],
     "Training": [training.train, training.average, training.ensemble],
     "Translation": [translation.decode, translation.translate_text, translation.translate, translation.attention],

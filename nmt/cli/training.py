@@ -34,6 +34,13 @@ from nmt.cli.options import PATH, SEED, check_run_name, config_option, device_op
     show_default="random embeddings",
     help="Word vectors that the embeddings start from; SIDE is source or target. Can be given for each side.",
 )
+@click.option(
+    "--initialise",
+    type=PATH,
+    metavar="FOLDER",
+    show_default="random weights",
+    help="Model directory whose weights the training starts from. Without model: in --config, its model is taken.",
+)
 @device_options
 def train(
     encoded: Path,
@@ -44,6 +51,7 @@ def train(
     tracking: Path | None,
     images: Path | None,
     word_vectors: tuple[str, ...],
+    initialise: Path | None,
     device: str,
     threads: int | None,
 ) -> None:
@@ -65,7 +73,7 @@ def train(
     if tracking and rank == 0:
         start_follower(run, tracking, name, seed)
     with claim_gpu(device), recorded("train", run / "training.json" if rank == 0 else None):
-        train_model(encoded, run, experiment, seed, device, threads, name, images, vectors)
+        train_model(encoded, run, experiment, seed, device, threads, name, images, vectors, initialise)
 
 
 @click.command()

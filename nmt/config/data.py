@@ -91,6 +91,16 @@ class Subwords(Strict):
         return self
 
 
+class InheritedSubwords(Subwords):
+    """Subwords that were learned elsewhere, for the parent of a system; no key of a table."""
+
+    origin: str = Field(description="digest of what they were learned from")
+
+    def slug(self, prefix: str) -> str:
+        """Return a file name that tells inherited subwords from learned ones: ``prefix-from-1a2b3c4d``."""
+        return super().slug(f"{prefix}-from")
+
+
 class CustomCorpus(Strict):
     """Your own text: for each split one file per language, UTF-8 or gzip, one sentence per line.
 

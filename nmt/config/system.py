@@ -13,7 +13,9 @@ from nmt.config.decoding import Decoding
 from nmt.config.models import ModelConfig, TransformerConfig, has_attention
 from nmt.config.selection import Selection
 from nmt.config.training import Training, check_passes
-from nmt.config.types import TAG, Name, Positive, Seed, Seeds, Strict, matching
+from nmt.config.types import SHA256, TAG, Name, Positive, Seed, Seeds, Strict, UserPath, matching
+
+PARENT = r"^([A-Za-z0-9][\w.-]*/)?[A-Za-z0-9][\w.-]*$"
 
 
 class AddedText(Strict):
@@ -62,6 +64,41 @@ class AddedText(Strict):
         return self.model_copy(update={"copies": 1, "tag": None})
 
 
+class Initialise(Strict):
+    """The parent of a system: the trained model whose weights its training starts from.
+
+    The parent is a system of a table, or a model directory.
+    """
+
+    system: Annotated[str, matching(PARENT, "SYSTEM of this table, or TABLE/SYSTEM")] | None = Field(
+        None, description="system of this table, or TABLE/SYSTEM; trained first if it is not there"
+    )
+    at: Selection = Field("best", description="checkpoint selection of that system")
+    folder: UserPath | None = Field(None, description="model directory, instead of a system")
+    sha256: Annotated[str, matching(SHA256, "64 hexadecimal digits")] | None = Field(
+        None, description="checksum of the folder's weights.safetensors; null: whatever it has"
+    )
+    own_subwords: bool = Field(
+        False, description="learn subwords from the system's own text, even with the settings of the parent's"
+    )
+
+    @property
+    def parent(self) -> tuple[str, str]:
+        """Table and name of the parent, if it is a system; `nmt.config.table.load_table` names the table."""
+        table, _, name = str(self.system).rpartition("/")
+        return table, name
+
+    @model_validator(mode="after")
+    def _names_one_parent(self) -> Self:
+        if (self.system is None) == (self.folder is None):
+            raise ValueError("expected either system or folder")
+        if self.folder and "at" in self.model_fields_set:
+            raise ValueError("at selects checkpoints of a system; a folder holds one model, so leave it out")
+        if self.system and self.sha256:
+            raise ValueError("sha256 is for a folder; leave it out")
+        return self
+
+
 class System(Strict):
     """One trained configuration: data, subwords, model and training."""
 
@@ -78,6 +115,11 @@ class System(Strict):
     )
     cleaning: Cleaning = Field(Cleaning(), description="how raw text is cleaned")
     subwords: Subwords = Field(Subwords(), description="how text becomes ids")
+    initialise: Initialise | None = Field(
+        None,
+        description="trained model to start from; its cleaning, subwords and model come along, key by key "
+        "(docs/how-to/fine-tune.md)",
+    )
     word_vectors: dict[Literal["source", "target"], Name] = Field(
         {}, description="word vectors that the embeddings of a side start from, by their name in config.yaml"
     )

@@ -1,6 +1,5 @@
 """A table: its systems, and the rows that show their scores."""
 
-import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -12,7 +11,8 @@ from pydantic import (
 
 from nmt.config.choices import ON_REQUEST
 from nmt.config.decoding import Decoding
-from nmt.config.models import MultimodalConfig, TransformerConfig, has_attention
+from nmt.config.inherit import read_systems, with_subwords_of_parents
+from nmt.config.models import MultimodalConfig, has_attention
 from nmt.config.selection import Selection, why_not_kept
 from nmt.config.system import System, why_unsupported
 from nmt.config.types import Count, Different, Name, Names, NonNegative, Positive, Score, Strict
@@ -277,30 +277,15 @@ class Table(_TableFields):
 
 
 def load_table(path: Path) -> Table:
-    """Read a table file and merge its ``defaults`` into each system, key by key.
+    """Read a table file and merge its ``defaults``, and parents (`nmt.config.inherit`), into each system, key by key.
 
     Raises:
-        ConfigError: as `nmt.config.yaml.parse` does.
+        ConfigError: as `nmt.config.yaml.parse` does; or a parent does not exist.
     """
     text = read_config(path)
     value = load_yaml(text, str(path))
     if isinstance(value, dict) and isinstance(value.get("systems"), dict):
-        defaults = value.pop("defaults", None) or {}
-        if not isinstance(defaults, dict):
-            raise ConfigError(f"{path}: defaults: expected keys and their values, got {json.dumps(defaults)[:200]}")
-        value["systems"] = {
-            name: _merge(defaults, system) if system else defaults for name, system in value["systems"].items()
-        }
-    return validate(Table, value, text, str(path))
-
-
-def _merge(base: Any, over: Any, key: str = "") -> Any:
-    """Merge ``over`` into ``base``: mappings key by key; any other value replaces the old one.
-
-    An empty mapping replaces too, and so does a model of another kind, because its keys differ.
-    """
-    if not isinstance(base, dict) or not isinstance(over, dict) or not over:
-        return over
-    if key == "model" and over.get("kind") not in (None, base.get("kind", TransformerConfig().kind)):
-        return over
-    return base | {name: _merge(base[name], value, name) if name in base else value for name, value in over.items()}
+        value["systems"] = read_systems(path, value)
+    table = validate(Table, value, text, str(path))
+    systems = with_subwords_of_parents(path, table.systems, lambda other: load_table(other).systems)
+    return table.model_copy(update={"systems": systems})

@@ -1,6 +1,6 @@
 """Configuration of a training: batches, optimiser, learning rate, checkpoints, end."""
 
-from typing import Literal, Self
+from typing import Annotated, Literal, Self, get_args
 
 from pydantic import (
     Field,
@@ -8,11 +8,25 @@ from pydantic import (
 )
 
 from nmt.config.models import MultimodalConfig, RecurrentConfig, TransformerConfig
-from nmt.config.types import AboveZero, BatchSize, Count, Interval, NonNegative, Positive, Probability, Strict
+from nmt.config.types import (
+    AboveZero,
+    BatchSize,
+    Count,
+    Different,
+    Interval,
+    NonNegative,
+    Positive,
+    Probability,
+    Strict,
+)
 
 #: The keys that end a training. They do not identify it unless rates or losses depend on them: a finished training can
 #: continue when only they change.
 ENDS = ("epochs", "updates", "patience")
+
+
+Part = Literal["encoder", "decoder", "embeddings"]
+"""A part of a model that can be frozen; each parameter is of one part."""
 
 
 class Optimizer(Strict):
@@ -80,6 +94,11 @@ class Training(Strict):
     )
     optimizer: Optimizer = Field(Optimizer(), description="optimiser")
     schedule: Schedule = Field(Schedule(), description="learning rate")
+    freeze: Annotated[list[Part], Different] = Field(
+        [],
+        description="parts of the model that keep their first values; an output projection is of the embeddings if it "
+        "is tied to them, else of the decoder (docs/how-to/fine-tune.md)",
+    )
     label_smoothing: Probability = Field(0.0, description="label smoothing (Szegedy and others 2016)")
     consistency: Consistency | None = Field(None, description="R-Drop; null: one pass per sentence")
     loss_mean: Literal["pieces", "sentences"] = Field(
@@ -111,6 +130,12 @@ class Training(Strict):
             raise ValueError("monitor: bleu needs validation_bleu: true")
         if self.consistency and self.loss_mean == "sentences":
             raise ValueError("consistency needs loss_mean: pieces, got sentences; leave one of them out")
+        return self
+
+    @model_validator(mode="after")
+    def _something_is_trained(self) -> Self:
+        if len(self.freeze) == len(get_args(Part)):
+            raise ValueError("freeze names all parts, so nothing is left to train; leave one out")
         return self
 
     @model_validator(mode="after")

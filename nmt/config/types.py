@@ -46,6 +46,7 @@ AboveZero = Annotated[float, Field(gt=0, le=1e30), Number]
 Probability = Annotated[float, Field(ge=0, lt=1), Number]
 Seed = Annotated[int, Field(ge=0, lt=2**32), Number]
 TAG = r"^[A-Za-z]+$"
+SHA256 = r"^[0-9a-f]{64}$"
 
 
 def _different(values: list[Any]) -> list[Any]:

@@ -21,6 +21,7 @@ from nmt.corpora.catalogue import (
 )
 from nmt.plan.layout import Layout, table_path
 from nmt.plan.load import choose
+from nmt.plan.parents import check_parents
 from nmt.plan.systems import description_corpus, reads_descriptions, sees_pictures
 from nmt.system.errors import ConfigError
 
@@ -46,6 +47,7 @@ def check_table(name: str, tables: Mapping[str, Table], settings: Workflow, own_
     check_ensembles(name, tables[name], settings)
     if own_files:
         check_own_files(tables[name], settings)
+    check_parents(name, tables, settings, own_files)
     check_added_text(name, tables, settings)
     check_images(name, tables[name], settings)
     check_vectors(name, tables, settings)
@@ -140,10 +142,20 @@ def check_added_text(name: str, tables: Mapping[str, Table], settings: Workflow)
             _check_translator(where, mixture, tables)
             assert mixture.added
             writer = (mixture.added.table, mixture.added.system)
-            if (name, key) in _with_translators({writer: _translator(where, mixture.added, tables)}, tables):
-                raise ConfigError(
-                    f"{where}.model: expected a system that does without {key}, got {mixture.added.model}; name another"
-                )
+            _check_no_circle(f"{where}.model", (name, key), writer, _translator(where, mixture.added, tables), tables)
+        if system.initialise and system.initialise.system:
+            where, parent = f"{table_path(name)}: systems.{key}.initialise.system", system.initialise.parent
+            _check_no_circle(where, (name, key), parent, _parent(parent, tables), tables)
+
+
+def _check_no_circle(
+    where: str, key: SystemKey, helper: SystemKey, system: System, tables: Mapping[str, Table]
+) -> None:
+    """Reject a helper that needs the very system that it helps."""
+    if key in _with_helpers({helper: system}, tables):
+        raise ConfigError(
+            f"{where}: expected a system that does without {key[1]}, got {'/'.join(helper)}; name another"
+        )
 
 
 def _check_text(where: str, text: System, settings: Workflow) -> None:
@@ -185,18 +197,31 @@ def _translator(where: str, added: AddedText, tables: Mapping[str, Table]) -> Sy
     return choose(f"{where}.model: no system", added.system, table.systems)
 
 
-def _with_translators(systems: Mapping[SystemKey, System], tables: Mapping[str, Table]) -> dict[SystemKey, System]:
-    """Systems, those that translate text for them, those that translate for these, and so on."""
+def _with_helpers(systems: Mapping[SystemKey, System], tables: Mapping[str, Table]) -> dict[SystemKey, System]:
+    """Systems, those that must be trained before them, those before these, and so on."""
     reached, waiting = dict(systems), list(systems.items())
     while waiting:
         (table, name), system = waiting.pop()
-        for mixture in system.mixtures:
-            assert mixture.added
-            key = (mixture.added.table, mixture.added.system)
-            if key not in reached:
-                reached[key] = _translator(_place_of_added(table, name, mixture), mixture.added, tables)
-                waiting.append((key, reached[key]))
+        new = {key: helper for key, helper in _helpers(table, name, system, tables).items() if key not in reached}
+        reached |= new
+        waiting += new.items()
     return reached
+
+
+def _helpers(table: str, name: str, system: System, tables: Mapping[str, Table]) -> dict[SystemKey, System]:
+    """The systems that translate text for a system, and the parent that it starts from."""
+    helpers = {}
+    for mixture in system.mixtures:
+        assert mixture.added
+        key = (mixture.added.table, mixture.added.system)
+        helpers[key] = _translator(_place_of_added(table, name, mixture), mixture.added, tables)
+    if system.initialise and system.initialise.system:
+        helpers[system.initialise.parent] = _parent(system.initialise.parent, tables)
+    return helpers
+
+
+def _parent(key: SystemKey, tables: Mapping[str, Table]) -> System:
+    return choose("no table", key[0], tables).systems[key[1]]
 
 
 def check_images(name: str, table: Table, settings: Workflow) -> None:
@@ -254,10 +279,10 @@ def _pictures_expected(system: System, split: str) -> str:
 
 
 def check_vectors(name: str, tables: Mapping[str, Table], settings: Workflow) -> None:
-    """Reject a system of a row, or one that translates text for it, whose word vectors have no file in the settings."""
+    """Reject a system of a row, or one that must be trained before, whose word vectors have no file in the settings."""
     rows = tables[name].rows
     systems = {(name, row.system): tables[name].systems[row.system] for row in rows if row.system}
-    for (table, key), system in _with_translators(systems, tables).items():
+    for (table, key), system in _with_helpers(systems, tables).items():
         for vectors in system.word_vectors.values():
             if vectors not in settings.word_vectors:
                 raise ConfigError(

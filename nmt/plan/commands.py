@@ -7,7 +7,7 @@ words made by the function ``STAGE_options``, or a placeholder for them.
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from nmt.config.data import CustomCorpus, Images
+from nmt.config.data import CustomCorpus, Images, Subwords
 from nmt.config.system import AddedText
 from nmt.plan.layout import table_path
 from nmt.plan.systems import as_json
@@ -55,6 +55,17 @@ def subwords(clean: Word, out: Word, *, languages: Word, config: Word, threads: 
     return _command("subwords", clean, out, languages=languages, config=config, threads=threads)
 
 
+def inherit_subwords(parent: Word, out: Word, *options: Word, languages: Word) -> list[str]:
+    """Take over the subword models of a parent."""
+    return _command("inherit-subwords", parent, out, languages=languages, options=options)
+
+
+def inherit_subwords_options(subwords: Subwords) -> list[str]:
+    """Options of `inherit_subwords`: how training text is encoded."""
+    chosen = subwords.model_dump(include={"dropout", "segmentations"}, exclude_defaults=True)
+    return [f"--{name}={value}" for name, value in chosen.items()]
+
+
 def encode(clean: Word, subwords: Word, out: Word, *options: Word, languages: Word) -> list[str]:
     """Encode training and validation text."""
     return _command("encode", clean, subwords, out, languages=languages, options=options)
@@ -97,10 +108,11 @@ def train(
     )
 
 
-def train_options(features: Sequence[Word], vectors: Mapping[str, Path]) -> list[str]:
-    """Options of `train`: the folder of the image features, if any, and files of word vectors by side."""
+def train_options(features: Sequence[Word], vectors: Mapping[str, Path], parent: Path | None = None) -> list[str]:
+    """Options of `train`: the folder of the image features, files of word vectors by side, the parent's model."""
     images = _named(images=Path(str(features[0])).parent) if features else []
-    return [*images, *(f"--word-vectors={side}={file}" for side, file in vectors.items())]
+    start = [f"--initialise={parent}"] if parent else []
+    return [*images, *(f"--word-vectors={side}={file}" for side, file in vectors.items()), *start]
 
 
 def average(run: Word, model: Word, *, at: Word, encoded: Word) -> list[str]:

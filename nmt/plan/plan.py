@@ -137,13 +137,22 @@ class Plan:
         """All files that some systems of a table, by default all with rows, and their rows are made from."""
         chosen, files = self.table(table), list[str | Path]()
         for name in systems or dict.fromkeys(system for system, _ in self.runs(table)):
-            system = self.system(table, name)
-            files += [self.layout.encoded(system), *self.features(system, TRAINING), *self.vectors(system).values()]
+            files += self.training_inputs(table, name)
             for row in chosen.rows_of(name):
                 test = chosen.test_of(row)
                 tested = self.tested(table, name, test)
                 files += [*self.layout.texts(tested, test), *self.features(tested, [test], row.decoding.images)]
         return list(dict.fromkeys(map(str, [*files, *self.pictures_shown(table)])))
+
+    def training_inputs(self, table: str, name: str) -> list[str | Path]:
+        """All files that a system is trained on, and those of its parent."""
+        system = self.system(table, name)
+        files: list[str | Path] = [self.layout.encoded(system)]
+        files += [*self.features(system, TRAINING), *self.vectors(system).values()]
+        initialise = system.initialise
+        if initialise is None:
+            return files
+        return [*files, *([initialise.folder] if initialise.folder else self.training_inputs(*initialise.parent))]
 
     def report_settings(self, tables: list[str]) -> str:
         """The settings that the closing stages read, as JSON; another device, mirror or corpus re-makes nothing."""
@@ -193,6 +202,33 @@ class Plan:
             side: choose("config.yaml: no word_vectors", name, known) for side, name in system.word_vectors.items()
         }
         return {side: path for side, path in named.items() if path}
+
+    def parent_run(self, table: str, system: str, seed: int) -> tuple[str, str, int] | None:
+        """The training that a training starts from: table, system and seed; None without a parent of a table.
+
+        The parent has the same seed, if it is trained with it, else the first of its own.
+        """
+        initialise = self.system(table, system).initialise
+        if initialise is None or initialise.folder:
+            return None
+        parent = initialise.parent
+        seeds = self.table(parent[0]).seeds_of(parent[1], self.settings.seeds)
+        return *parent, seed if seed in seeds else seeds[0]
+
+    def parent(self, table: str, system: str, seed: int) -> Path | None:
+        """The model directory that a training starts from; None without a parent."""
+        initialise, run = self.system(table, system).initialise, self.parent_run(table, system, seed)
+        if initialise is None:
+            return None
+        return self.layout.selected(*run, initialise.at) if run else initialise.folder
+
+    def inherited_subwords(self, folder: str) -> tuple[System, Path]:
+        """A system that needs this folder of inherited subwords, and the folder of its parent that has them."""
+        system = self.system_for(folder)
+        assert system.initialise
+        if system.initialise.folder:
+            return system, system.initialise.folder
+        return system, self.layout.subwords(self.system(*system.initialise.parent))
 
     def features(self, system: System, splits: Iterable[str], shown: Shown | None = None) -> list[str]:
         """The arrays of image features of some splits; none for a system that sees no pictures, or blank ones."""

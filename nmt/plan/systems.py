@@ -9,8 +9,10 @@ from nmt.corpora.catalogue import declared
 
 
 def experiment(system: System) -> str:
-    """The part of a system that ``nmt train`` reads, as JSON."""
-    return json.dumps({"model": system.model.non_defaults(), "training": system.training.non_defaults()})
+    """The part of a system that ``nmt train`` reads, as JSON; of a parent's folder the checksum, not the path."""
+    parts = {"model": system.model.non_defaults(), "training": system.training.non_defaults()}
+    checksum = system.initialise.sha256 if system.initialise else None
+    return json.dumps(parts | ({"initialise": checksum} if checksum else {}))
 
 
 def as_json(model: Strict) -> str:

@@ -292,11 +292,14 @@ def _made(row: Json, keys: Sequence[str]) -> list[str]:
 
 def _trainings(data: Json) -> Grid:
     header = ["system", "seed", "updates", "epochs", "time", "tokens/s", "ended by", "hardware", "code"]
+    starts = [training.get("initialise") for system in data["systems"].values() for training in system["trainings"]]
+    header += ["starts from the weights"] if any(starts) else []
     rows = [
         [
             system, str(training["seed"]), number(training["updates"], 0), number(training["epochs"], 1),
             duration(training["seconds"]), number(training["tokens_per_second"], 0), training["stopped"] or NONE,
             *_made_by(training),
+            *([(training.get("initialise") or {}).get("weights_sha256", NONE)[:12]] if any(starts) else []),
         ]
         for system, system_data in data["systems"].items() for training in system_data["trainings"]
     ]  # fmt: skip

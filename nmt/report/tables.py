@@ -12,6 +12,7 @@ from nmt.config.system import System
 from nmt.config.table import ALWAYS, Row, Table
 from nmt.corpora.catalogue import TRAIN_SAMPLE, TRAINING, with_corpus_of
 from nmt.plan.layout import Layout
+from nmt.plan.systems import experiment
 from nmt.report.plots import TITLES
 from nmt.report.records import read_log, train_nll
 from nmt.scoring.samples import samples
@@ -229,7 +230,7 @@ class _Gather:
             "starts",
         )
         trainings, settings = [], self.table.systems[system]
-        expected = Experiment(model=settings.model, training=settings.training)
+        expected = Experiment.model_validate_json(experiment(settings))
         for seed in self.seeds(system):
             path = self.layout.run(self.name, system, seed) / "training.json"
             training = read_json(path)
@@ -238,8 +239,9 @@ class _Gather:
                     f"{path}: expected a training with the settings of {system} in table {self.name}, got other "
                     f"settings; train again: delete {path.parent}"
                 )
-            trainings.append({"seed": seed, **{key: training.get(key) for key in keys}})
-        config = flatten(settings.model_dump(mode="json", exclude={"seeds"}))
+            start = {"initialise": training["initialise"]} if "initialise" in training else {}
+            trainings.append({"seed": seed, **{key: training.get(key) for key in keys}, **start})
+        config = flatten(settings.model_dump(mode="json", exclude={"seeds": True, "initialise": {"folder"}}))
         return {"config": config, "trainings": trainings}
 
     def data(self) -> list[Json]:

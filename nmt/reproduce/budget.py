@@ -10,9 +10,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 from types import FrameType
 
 from nmt.plan import commands
@@ -29,6 +30,10 @@ POLL = 0.2  # seconds between looks at the clock
 GRACE = 120  # seconds that a training has to save its state after it is told to stop
 STOPPED = (0, 128 + signal.SIGTERM, -signal.SIGTERM)
 """Exit codes of a command that was told to stop: it had just ended, it saved its state, it had not begun."""
+
+
+PARENTS = Lock()
+"""Held while the model of a parent is made, which several runs may need."""
 
 
 class OutOfTime(Exception):
@@ -71,9 +76,9 @@ def reproduce(plan: Plan, tables: Sequence[str], minutes: float, at_once: int) -
         DataError: no training has its inputs.
         Interrupted: a signal asked to stop; all state is saved.
     """
-    trainings = [Run(plan, table, *run) for table in tables for run in plan.runs(table)]
+    trainings = with_parents([Run(plan, table, *run) for table in tables for run in plan.runs(table)])
     ensembles = [Run(plan, table, *run) for table in tables for run in plan.ensembles(table)]
-    ready = sorted((run for run in trainings if not lacks_inputs(run)), key=Run.cost)
+    ready = with_parents(sorted((run for run in trainings if not lacks_inputs(run)), key=Run.cost))
     ready_ensembles = [run for run in ensembles if not lacks_inputs(run)]
     if not ready:
         raise DataError("nothing to train: " + (_how_to_build(trainings) if trainings else "no table has systems"))
@@ -92,10 +97,35 @@ def reproduce(plan: Plan, tables: Sequence[str], minutes: float, at_once: int) -
     return outcome
 
 
+def with_parents(runs: Sequence[Run]) -> list[Run]:
+    """Return trainings in their order, each after the one that it starts from, which is added if it is missing."""
+    known, ordered = {str(run): run for run in runs}, dict[str, Run]()
+
+    def add(run: Run) -> None:
+        if str(run) not in ordered:
+            if run.parent:
+                add(known.get(str(run.parent), run.parent))
+            ordered[str(run)] = run
+
+    for run in runs:
+        add(run)
+    return list(ordered.values())
+
+
 def _make_all(runs: Sequence[Run], ensembles: Sequence[Run], clock: Clock, at_once: int) -> dict[Run, str]:
     """Make runs in their order, some side by side, then the ensembles whose members are trained; returns outcomes."""
+    futures: dict[str, Future[str]] = {}
+
+    def make(run: Run) -> str:
+        if run.parent and futures[str(run.parent)].result() != "done":  # it began earlier, so this wait ends
+            say(f"{run}: starts from {run.parent}, which is not done")
+            return "unfinished"
+        return _try_make(run, clock, at_once)
+
     with ThreadPoolExecutor(at_once) as pool:
-        outcomes = dict(zip(runs, pool.map(lambda run: _try_make(run, clock, at_once), runs), strict=True))
+        for run in runs:
+            futures[str(run)] = pool.submit(make, run)
+        outcomes = {run: futures[str(run)].result() for run in runs}
     for run in ensembles:
         outcomes[run] = _try_make(run, clock, at_once) if run.is_trained() else "unfinished"
     return outcomes
@@ -118,6 +148,9 @@ def _make(run: Run, clock: Clock, at_once: int) -> None:
     """Train a system to its end and make its rows."""
     device, threads = run.plan.settings.device, max(1, len(os.sched_getaffinity(0)) // at_once)
     log = _log(run.plan, f"{run.table}/{run.name}-seed{run.seed}")
+    with PARENTS:
+        for command in run.parent_model():
+            _call(command, log, clock, at_once)
     if not run.is_trained():
         if not clock.is_over():
             say(f"{run}: training, {run.cost():.1e} floating-point operations to go")

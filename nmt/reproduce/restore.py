@@ -34,13 +34,30 @@ def restore(plan: Plan, table: str) -> dict[str, list[str]]:
     outcome: dict[str, list[str]] = {standing: [] for standing in STANDINGS}
     models: list[tuple[str, int | str]] = [*plan.runs(table), *plan.ensembles(table)]
     runs = [Run(plan, table, *model) for model in models]
+    standings: dict[Run, str] = {}
     for system in dict.fromkeys(run.name for run in runs):
         by_seed = {str(run.seed): run for run in runs if run.name == system}
-        for seed, standing in _standings(by_seed).items():
-            if standing == "restored":
-                _restore_run(by_seed[seed])
-            outcome[standing].append(str(by_seed[seed]))
+        standings |= {by_seed[seed]: standing for seed, standing in _standings(by_seed).items()}
+    _keep_parents(standings)
+    for run, standing in standings.items():
+        if standing == "restored":
+            _restore_run(run)
+        outcome[standing].append(str(run))
     return outcome
+
+
+def _keep_parents(standings: dict[Run, str]) -> None:
+    """Restore a training and those that start from it together or not at all, because those need its weights."""
+    by_name, present = {str(run): run for run in standings}, ("restored", "there")
+    families = [(run, by_name[str(run.parent)]) for run in standings if run.parent and str(run.parent) in by_name]
+    changed = True
+    while changed:
+        changed = False
+        for pair in families:
+            if not all(standings[run] in present for run in pair):
+                lost = [run for run in pair if standings[run] == "restored"]
+                standings |= dict.fromkeys(lost, "lacking")
+                changed = changed or bool(lost)
 
 
 def _standings(runs: dict[str, Run]) -> dict[str, str]:

@@ -14,7 +14,7 @@ from nmt.plan.plan import Plan
 from nmt.plan.systems import as_json, experiment
 from nmt.reproduce.cost import remaining_operations
 from nmt.scoring.score import ENDINGS, compared_with
-from nmt.system.files import read_json, sha256
+from nmt.system.files import Json, read_json, sha256
 from nmt.training.experiment import Experiment
 
 
@@ -26,6 +26,8 @@ class Run:
     table: str
     name: str
     seed: int | str
+    rowless: bool = False
+    """Whether it is trained for other runs alone, and none of its rows is made."""
 
     def __str__(self) -> str:
         return f"{self.table}/{self.name} seed {self.seed}"
@@ -57,7 +59,8 @@ class Run:
     @cached_property
     def rows(self) -> list[Row]:
         """The rows of the table that this run makes: those of an ensemble, or those of a training."""
-        return [row for row in self._table.rows_of(self.name) if row.ensemble == bool(self.members)]
+        rows = [] if self.rowless else self._table.rows_of(self.name)
+        return [row for row in rows if row.ensemble == bool(self.members)]
 
     @cached_property
     def members(self) -> list["Run"]:
@@ -65,9 +68,25 @@ class Run:
         seeds = str(self.seed).split("-")
         return [Run(self.plan, self.table, self.name, int(seed)) for seed in seeds] if len(seeds) > 1 else []
 
+    @cached_property
+    def parent(self) -> "Run | None":
+        """The training that it starts from, if that is of a table."""
+        if self.members or (found := self.plan.parent_run(self.table, self.name, int(self.seed))) is None:
+            return None
+        return Run(self.plan, *found, rowless=True)
+
+    def parent_model(self) -> Iterator[list[str]]:
+        """The command that makes the model of its parent, unless that is up to date."""
+        model = None if self.members else self.plan.parent(self.table, self.name, int(self.seed))
+        if model and self.parent and is_outdated(model / "provenance.json", self.parent.folder / "training.json"):
+            assert self.system.initialise
+            yield commands.average(self.parent.folder, model, at=self.system.initialise.at, encoded=self.parent.encoded)
+
     def missing_inputs(self) -> list[str]:
         """The files that its system and rows are made from, as far as they do not exist."""
-        return [path for path in self.plan.inputs(self.table, self.name) if not Path(path).exists()]
+        training = self.plan.training_inputs(self.table, self.name)
+        files = training if self.rowless else self.plan.inputs(self.table, self.name)
+        return [str(path) for path in files if not Path(path).exists()]
 
     def score_folders(self) -> dict[Path, Row]:
         """The folders of its rows' translations and scores."""
@@ -84,11 +103,22 @@ class Run:
     def matches(self, training: Path) -> bool:
         """Whether a ``training.json`` has this configuration, and the encoded text and word vectors that are here."""
         record, meta = read_json(training), read_json(self.encoded / "meta.json")
-        same = Experiment(model=self.system.model, training=self.system.training).matches(record)
+        same = Experiment.model_validate_json(experiment(self.system)).matches(record)
         if not (same and record["data"] == meta["splits"] and record["subwords"] == meta["subwords"]):
+            return False
+        if not self._has_same_parent(record):
             return False
         vectors = {side: sha256(file) for side, file in self.plan.vectors(self.system).items()}
         return {side: start["sha256"] for side, start in record.get("word_vectors", {}).items()} == vectors
+
+    def _has_same_parent(self, record: Json) -> bool:
+        """Whether a training started from the weights of its parent that are here; of a parent without, from any."""
+        recorded = record.get("initialise", {}).get("weights_sha256")
+        model = self.plan.parent(self.table, self.name, int(self.seed))
+        if recorded is None or model is None:
+            return recorded is None and model is None
+        provenance = model / "provenance.json"
+        return not provenance.is_file() or bool(read_json(provenance)["weights_sha256"] == recorded)
 
     def cost(self) -> float:
         """Floating-point operations that its training still takes at most."""
@@ -97,7 +127,8 @@ class Run:
     def training(self, device: str, threads: int) -> list[str]:
         """The command that trains, or resumes."""
         features = self.plan.features(self.system, ["train", "valid"])
-        options = commands.train_options(features, self.plan.vectors(self.system))
+        parent = self.plan.parent(self.table, self.name, int(self.seed))
+        options = commands.train_options(features, self.plan.vectors(self.system), parent)
         return commands.train(
             self.encoded, self.folder, *options, config=experiment(self.system), seed=self.seed,
             name=f"{self.table}/{self.name}", device=device, threads=threads,

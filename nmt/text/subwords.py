@@ -76,9 +76,13 @@ class Vocabulary:
         return int(self._pieces.vocab_size())
 
     def sha256(self) -> str:
-        """Hash the pieces and their scores as the ``.vocab`` file lists them; ``subwords.json`` records this hash."""
+        """Hash the `listing` of the pieces; ``subwords.json`` records this hash."""
+        return hashlib.sha256(self.listing().encode()).hexdigest()
+
+    def listing(self) -> str:
+        """Return the pieces and their scores, a line each, as the ``.vocab`` file lists them."""
         rows = (f"{self._pieces.id_to_piece(i)}\t{self._pieces.get_score(i):g}\n" for i in range(len(self)))
-        return hashlib.sha256("".join(rows).encode()).hexdigest()
+        return "".join(rows)
 
     def encode(self, lines: Sequence[str], dropout: float = 0.0, seed: int = 0) -> list[list[int]]:
         """Convert each line to ids, without BOS and EOS.
@@ -151,10 +155,15 @@ def learn(clean: Path, out: Path, languages: str, config: Subwords, threads: int
             Vocabulary(folder / f"{side}.model")  # raises if a full disk truncated the file
         # The hash of the model file depends on paths and threads; the hash of the .vocab file does not.
         hashes = {side: sha256(folder / f"{side}.vocab") for side in SIDES}
-        # Trainings identify their subwords by this record, so it contains the dropout fields only if dropout is used.
-        unused = set() if config.dropout else {"dropout", "segmentations"}
-        learned = {"subwords": config.model_dump(exclude=unused), "vocab_sha256": hashes}
-        write_json(folder / "subwords.json", learned | {"languages": languages})
+        write_record(folder, config, hashes, languages)
+
+
+def write_record(folder: Path, config: Subwords, hashes: Mapping[str, str], languages: str) -> None:
+    """Write ``subwords.json``, the description of a folder of subword models, as `learn` explains."""
+    # Trainings identify their subwords by this record, so it contains the dropout fields only if dropout is used.
+    unused = set() if config.dropout else {"dropout", "segmentations"}
+    learned = {"subwords": config.model_dump(exclude=unused), "vocab_sha256": dict(hashes)}
+    write_json(folder / "subwords.json", learned | {"languages": languages})
 
 
 def _learn(texts: list[Path], prefix: Path, config: Subwords, threads: int) -> None:

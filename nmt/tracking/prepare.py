@@ -49,9 +49,7 @@ def prepare(
     if count := deletions(tracking):
         store["deletions"] = count
         if count > earlier(tracking).get("deletions", 0):
-            say(
-                f"MLflow: {uri}: the file was deleted; it is made anew, and the finished runs of these tables are sent again"
-            )
+            say(f"MLflow: {uri}: was deleted; it is made anew, and the finished runs of these tables are sent again")
     results.mkdir(parents=True, exist_ok=True)
     try:
         client = connect(uri) if live else None

@@ -130,6 +130,7 @@ def _send_facts(feed: Feed, training: dict[str, Any], scores: dict[Path, dict[st
         **flatten(training["data"], "nmt.data"), **flatten(training["hardware"], "nmt.hardware"),
         **flatten(training["subwords"].get("vocab_sha256", {}), "nmt.vocabulary"),
         **flatten(training["versions"], "nmt.versions"),
+        **flatten(training.get("initialise", {}), "nmt.initialise"),
         **{f"nmt.training.{key}": json.dumps(training["config"]["training"][key]) for key in ENDS},
     }  # fmt: skip
     tags |= _parent_tag(feed)

@@ -110,6 +110,7 @@ def _ensemble_provenance(members: Sequence[dict[str, Any]]) -> dict[str, Any]:
         **{key: sum(member[key] for member in members) for key in ("training_seconds", "parameters")},
         **{key: max(member[key] for member in members) for key in ("update", "epoch")},
         "valid_loss": None, "valid_bleu": None,
+        **({"initialise": [member["initialise"] for member in members]} if "initialise" in members[0] else {}),
         "members": [member["weights_sha256"] for member in members],
         "starts": [start for member in members for start in _starts(member)],
     }  # fmt: skip
@@ -176,5 +177,5 @@ def _provenance(
         "training_seconds": round(last.seconds, 1),
         "valid_loss": last.valid_loss if single else None, "valid_bleu": last.valid_bleu if single else None,
         "parameters": training["parameters"], "config": training["config"],
-        **{key: training[key] for key in ("images", "word_vectors") if key in training},
+        **{key: training[key] for key in ("images", "word_vectors", "initialise") if key in training},
     }  # fmt: skip

@@ -1,13 +1,13 @@
 """What a training is asked to do, and when two trainings are the same."""
 
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 from pydantic import Field, ValidationError, model_validator
 
 from nmt.config.models import ModelConfig, TransformerConfig
 from nmt.config.training import ENDS, Training, check_passes
-from nmt.config.types import Strict
+from nmt.config.types import SHA256, Strict, matching
 
 
 class Experiment(Strict):
@@ -15,6 +15,9 @@ class Experiment(Strict):
 
     model: ModelConfig = TransformerConfig()
     training: Training = Field(description="the training loop")
+    initialise: Annotated[str, matching(SHA256, "64 hexadecimal digits")] | None = Field(
+        None, description="checksum that the weights of --initialise must have; null: any"
+    )
 
     @model_validator(mode="after")
     def _passes_differ_by_dropout(self) -> Self:

@@ -22,7 +22,7 @@ class Gradients:
         self.denominator = torch.ones((), device=device)  # what the update's loss is a mean over, in all processes
         self.applied_norm = torch.zeros((), device=device)  # of the last gradient that was applied
         self._model, self._config, self._device = model, config, device
-        self._parameters = list(model.parameters())
+        self._parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         self._accumulate: BatchFunction = self._forward_backward
         self._optimize: Callable[[], None] = self._clip_and_optimize
         if device.type == "cuda" and not model.waits_for_gpu:

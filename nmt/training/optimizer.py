@@ -12,12 +12,13 @@ from nmt.config.training import Optimizer, Schedule
 def make_optimizer(model: nn.Module, config: Optimizer) -> optim.Optimizer:
     """Make Adam or AdamW for all parameters, or Muon for the hidden matrices and AdamW for the rest.
 
+    Parameters that need no gradient are left out: they have no state, and no weight decay reaches them.
     Adam's weight decay is L2, added to the gradient. Adam is fused: it passes over each parameter's memory once instead
     of once per operation.
     """
     matrices = hidden_matrices(model) if config.kind == "muon" else []
     hidden = set(map(id, matrices))
-    others = [parameter for parameter in model.parameters() if id(parameter) not in hidden]
+    others = [parameter for parameter in model.parameters() if parameter.requires_grad and id(parameter) not in hidden]
     on_gpu = others[0].is_cuda  # the rate is a tensor there, because a CUDA graph reads its value at each replay
     adam = (optim.Adam if config.kind == "adam" else optim.AdamW)(
         others, lr=torch.zeros((), device=others[0].device) if on_gpu else 0.0, betas=config.betas, eps=config.epsilon,
@@ -37,10 +38,15 @@ def make_optimizer(model: nn.Module, config: Optimizer) -> optim.Optimizer:
 
 
 def hidden_matrices(model: nn.Module) -> list[nn.Parameter]:
-    """Return the matrices from hidden units to hidden units: no embeddings, and not the output projection."""
+    """Return the matrices from hidden units to hidden units that need gradients: no embeddings or output projection."""
     inner = (module for name, module in model.named_modules() if name != "projection")
     layers = (module for module in inner if isinstance(module, nn.Linear | nn.RNNBase))
-    return [parameter for layer in layers for parameter in layer.parameters() if parameter.ndim == 2]
+    return [
+        parameter
+        for layer in layers
+        for parameter in layer.parameters()
+        if parameter.ndim == 2 and parameter.requires_grad
+    ]
 
 
 def set_learning_rate(optimizer: optim.Optimizer, rate: float) -> None:

@@ -18,6 +18,7 @@ from nmt.system.warnings import warn
 from nmt.training.distributed import process_group
 from nmt.training.experiment import Experiment, identity
 from nmt.training.trainer import Trainer
+from nmt.training.warm_start.parent import NO_PARENT, read_parent
 from nmt.training.word_vectors import load_vectors
 
 
@@ -32,6 +33,7 @@ def train(
     name: str,
     images: Path | None = None,
     vectors: Mapping[str, Path] | None = None,
+    initialise: Path | None = None,
 ) -> None:
     """Train to the end, resuming from ``run/state`` if it holds the same training.
 
@@ -49,6 +51,7 @@ def train(
         name: table/system.
         images: for a multimodal model, the folder of ``train.npy`` and ``valid.npy``.
         vectors: files of word vectors to initialise embeddings, by side (`nmt.training.word_vectors.load_vectors`).
+        initialise: model directory whose weights the training starts from (`nmt.training.warm_start.parent`).
 
     Raises:
         ConfigError: there is no GPU, the vocabularies do not fit the model, or the training is beyond its end.
@@ -59,20 +62,25 @@ def train(
     check_not_stage_output(run)
     with process_group(device) as processes:
         chosen, version = machine.prepare(device, threads), machine.code_version()
-        meta = read_meta(encoded)
         if processes.first:
             check_encoded(encoded)
+        meta, state, parent = read_meta(encoded), run / "state", NO_PARENT
+        if initialise:
+            config, parent = read_parent(initialise, encoded, config, state)
+            if processes.first:
+                print(f"starts from {initialise}, {parent}", file=sys.stderr)
         _check_tying(config, meta, encoded)
         start = load_vectors(encoded, vectors or {}, config.model.width)
         inputs = {
             "config": config.model_dump(mode="json"), "seed": seed, "data": meta["splits"],
-            "subwords": meta["subwords"], **start.fingerprint, **feature_fingerprint(config.model, images),
+            "subwords": meta["subwords"], **start.fingerprint, **parent.fingerprint,
+            **feature_fingerprint(config.model, images),
         }  # fmt: skip
-        same, state = identity(config, inputs), run / "state"
+        same = identity(config, inputs)
         with exclusive_lock(run, "train.lock") if processes.first else nullcontext():
             if processes.first:
                 claim_state(state, same, inputs["config"])
-            trainer = Trainer(encoded, state, config, seed, chosen, images, processes, start)
+            trainer = Trainer(encoded, state, config, seed, chosen, images, processes, start, parent)
             if processes.first:
                 warn_of_left_out(encoded, trainer)
                 if trainer.ended() and already_finished(run, config, inputs):
@@ -177,8 +185,10 @@ def _summary(trainer: Trainer, stopped: str) -> dict[str, Any]:
     """Return what ``training.json`` reports of a finished training."""
     progress, checkpoints = trainer.progress, trainer.checkpoints
     points = [(path.name, checkpoints.progress(path)) for path in checkpoints.all()]
+    frozen = sum(p.numel() for p in trainer.model.parameters() if not p.requires_grad)
     return {
-        "parameters": sum(p.numel() for p in trainer.model.parameters()), "updates": progress.update,
+        "parameters": sum(p.numel() for p in trainer.model.parameters()),
+        **({"frozen": frozen} if frozen else {}), "updates": progress.update,
         "epochs": progress.epoch_fraction, "seconds": round(progress.seconds, 1), "pieces": progress.pieces,
         "tokens_per_second": round(progress.pieces / max(progress.seconds, 1e-9)), "stopped": stopped,
         "skipped": progress.skipped, "too_long": trainer.updates.data.too_long,

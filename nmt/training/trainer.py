@@ -25,6 +25,8 @@ from nmt.training.optimizer import learning_rate, set_learning_rate
 from nmt.training.policies import Milestones, NanPolicy
 from nmt.training.updates import Update, Updates
 from nmt.training.validation import Validation
+from nmt.training.warm_start.freeze import freeze
+from nmt.training.warm_start.parent import NO_PARENT, Parent
 from nmt.training.word_vectors import NO_VECTORS, InitialVectors
 
 
@@ -41,6 +43,7 @@ class Trainer:
         images: Path | None = None,
         processes: Processes = SINGLE_PROCESS,
         vectors: InitialVectors = NO_VECTORS,
+        parent: Parent = NO_PARENT,
     ) -> None:
         """Build the model and resume from ``state``; the arguments are those of `nmt.training.train.train`."""
         self.config, self.device, self.processes = config.training, device, processes
@@ -49,6 +52,8 @@ class Trainer:
         sizes = [meta["vocabulary"][side] for side in SIDES]
         self.model = build(config.model, sizes[0], sizes[1], meta["ids"]["pad"]).to(device)
         vectors.fill(self.model)
+        parent.fill(self.model)
+        freeze(self.model, self.config.freeze)
         looks = isinstance(config.model, MultimodalConfig) or images
         pictures = partial(pictures_of_split, config.model, None, images) if looks else None
         data = Parallel(encoded, "train", self.model.longest, pictures)
@@ -61,6 +66,7 @@ class Trainer:
         self.checkpoints = Checkpoints(state / "checkpoints")
         self.log = Log(state / "log.jsonl", writes=processes.first)
         self.progress = self._resume(state)
+        parent.check_present(self.progress.update)
         self.sums = torch.tensor(self.progress.sums, dtype=torch.float64, device=device)
 
     def _resume(self, state: Path) -> Progress:

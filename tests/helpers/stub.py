@@ -22,6 +22,7 @@ def main(stage: str, *rest: str) -> None:
         "download": lambda: [Path(rest[2], "train.en")],
         "clean": lambda: [Path(rest[1], "train.en")],
         "subwords": lambda: [Path(rest[1], "source.model")],
+        "inherit-subwords": lambda: [Path(rest[1], "source.model")],
         "encode": lambda: [Path(rest[2], "meta.json")],
         "draw": lambda: [Path(rest[0], "train.txt")],
         "features": lambda: [Path(rest[2]), Path(rest[2]).with_suffix(".json")],

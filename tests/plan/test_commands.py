@@ -12,10 +12,11 @@ import pytest
 from snakes import ROOT, Project
 
 from nmt.cli.main import main
-from nmt.config.data import CustomCorpus, Images
+from nmt.config.data import CustomCorpus, Images, Subwords
 from nmt.config.system import AddedText
 from nmt.plan import commands
 from nmt.plan.plan import Plan
+from nmt.reproduce.budget import with_parents
 from nmt.reproduce.runs import Run
 
 VALUES: dict[str, object] = {
@@ -26,10 +27,15 @@ OPTIONS: dict[str, list[str]] = {
     "download": commands.download_options(5, CustomCorpus.model_validate({"train": {"en": "a.en"}})),
     "mix": commands.mix_options(AddedText(model="table/system", text="scenes", copies=2, tag="bt")),
     "clean": ["--shard", "1/2"],
+    "inherit_subwords": commands.inherit_subwords_options(Subwords(dropout=0.1, segmentations=2)),
     "encode": ["--shard", "1/2"],
     "draw": ["--limit", "5"],
     "features": commands.features_options(5, Images.model_validate({"folder": "pictures", "weights": "w.pt"})),
-    "train": [*commands.train_options(["features/train.npy"], {"source": Path("my glove.txt")}), "--tracking", "t"],
+    "train": [
+        *commands.train_options(["features/train.npy"], {"source": Path("my glove.txt")}, Path("my model")),
+        "--tracking",
+        "t",
+    ],
     "decode": [*commands.decode_options(["features/test.npy"], [254]), "--shard", "1/2"],
     "score": commands.score_options(["bleu1", "meteor"]),
     "track_prepare": commands.track_prepare_options(["one", "two"], remote=True),
@@ -66,14 +72,17 @@ def test_nmt_accepts_the_words_of_every_stage(name: str) -> None:
 SYSTEM: dict[str, Any] = {"corpus": "scenes", "languages": "en-de", "training": {"updates": 2}}
 SEEING = {"kind": "multimodal", "backbone": "efficientnet-lite0"}
 TABLE: dict[str, Any] = {
-    "caption": "One system that starts from word vectors, and one that sees pictures, as an ensemble too",
-    "tests": ["test"],
+    "caption": "One system that starts from word vectors, one from a model, one that sees pictures, as an ensemble too",
+    "tests": ["test", "valid"],
     "systems": {
         "vectors": {**SYSTEM, "word_vectors": {"source": "glove"}},
+        "parent": {**SYSTEM, "seeds": [3]},
+        "tuned": {**SYSTEM, "corpus": "multi30k", "initialise": {"system": "parent", "at": "last"}},
         "seeing": {**SYSTEM, "model": SEEING, "seeds": [1, 2]},
     },
     "rows": [
         {"label": "vectors", "system": "vectors", "at": "average best 2"},
+        {"label": "tuned", "system": "tuned", "test": "valid"},
         {"label": "seeing", "system": "seeing", "decoding": {"beam": 2}},
         {"label": "both", "system": "seeing", "ensemble": True},
     ],
@@ -97,11 +106,12 @@ def test_rules_and_reproduce_run_the_same_commands(tmp_path: Path, monkeypatch: 
     assert done.returncode == 0, done.stdout
     monkeypatch.chdir(tmp_path)
     plan = Plan.load({"tables": ["one"], "device": "cpu", **settings}, "config.yaml")
-    runs = [Run(plan, "one", *run) for run in (*plan.runs("one"), *plan.ensembles("one"))]
+    runs = with_parents([Run(plan, "one", *run) for run in (*plan.runs("one"), *plan.ensembles("one"))])
     trained = {tuple(run.training("cpu", 2)) for run in runs if not run.members}
     scored = {tuple(command) for run in runs for row in run.rows for command in run.scoring(row, "cpu", 2)}
     report = tuple(commands.report("workflow/tables/one.yaml", config=plan.report_settings(["one"])))
-    made = trained | scored | {report}
+    parents = {tuple(command) for run in runs for command in run.parent_model()}
+    made = trained | scored | parents | {report}
     stages = {"train", "average", "ensemble", "decode", "score", "report"}
     assert {command[1] for command in made} == stages
     assert {command for command in of_rules(done.stdout) if command[1] in stages} == made

@@ -88,7 +88,7 @@ wildcard_constraints:
     recipe=r"[a-z]{2,3}-[a-z]{2,3}-[0-9a-f]{8}(-first\d+)?",
     languages=r"[a-z]{2,3}(-[a-z]{2,3})?",
     cleaning=r"clean-[0-9a-f]{8}",
-    subwords=r"[a-z]+\d+-[0-9a-f]{8}",
+    subwords=r"[a-z]+\d+-(from-)?[0-9a-f]{8}",
     shard=r"\d+-of-\d+",
     table=r"[\w.-]+",
     system=r"[\w.-]+",
@@ -131,6 +131,11 @@ def system_of(wildcards):
     return or_exit(PLAN.system, wildcards.table, wildcards.system)
 
 
+def parent_of(wildcards):
+    """The model directory that a training starts from, or None."""
+    return or_exit(PLAN.parent, wildcards.table, wildcards.system, int(wildcards.seed))
+
+
 def tested(wildcards):
     """The same, with the corpus that holds the test set, which may be another."""
     return or_exit(PLAN.tested, wildcards.table, wildcards.system, wildcards.test)
@@ -139,6 +144,12 @@ def tested(wildcards):
 def texts_of(wildcards):
     """Folders of a test set's raw and cleaned text."""
     return LAYOUT.texts(tested(wildcards), wildcards.test)
+
+
+def inherited(wildcards):
+    """A system with inherited subwords, and its parent's folder that has them."""
+    path = "/".join([wildcards.corpus, wildcards.languages, wildcards.cleaning, wildcards.subwords])
+    return PLAN.inherited_subwords(f"{LAYOUT.results}/subwords/{path}")
 
 
 def mixture(wildcards):

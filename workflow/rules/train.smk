@@ -7,6 +7,8 @@ rule train:
         encoded=lambda w: LAYOUT.encoded(system_of(w)),
         features=lambda w: PLAN.features(system_of(w), ["train", "valid"]),
         vectors=lambda w: list(or_exit(PLAN.vectors, system_of(w)).values()),
+        # The model of a parent that the workflow trains. `config` has the checksum of one in a folder.
+        parent=lambda w: parent_of(w) if PLAN.parent_run(w.table, w.system, int(w.seed)) else [],
     output:
         training="<results>/runs/{table}/{system}/seed{seed}/training.json",
         curves="<results>/runs/{table}/{system}/seed{seed}/log.jsonl",
@@ -25,8 +27,8 @@ rule train:
     params:
         run=lambda w, output: Path(output.training).parent,
         config=lambda w: experiment(system_of(w)),
-        # Word vectors too. A function of `input` is not compared with that of the last run.
-        images=lambda w, input: commands.train_options(input.features, PLAN.vectors(system_of(w))),
+        # Word vectors and a parent too. A function of `input` is not compared with that of the last run.
+        images=lambda w, input: commands.train_options(input.features, PLAN.vectors(system_of(w)), parent_of(w)),
     shell:
         resumable(
             LAUNCH

@@ -1,0 +1,1 @@
+"""Trainings that start from a trained model, and parts of a model that keep their first values."""
