@@ -54,7 +54,7 @@ def train(
         initialise: model directory whose weights the training starts from (`nmt.training.warm_start.parent`).
 
     Raises:
-        ConfigError: there is no GPU, the vocabularies do not fit the model, or the training is beyond its end.
+        ConfigError: there is no GPU, vocabularies or parent do not fit, or the training is beyond its end.
         DataError: encoded text or state is damaged, another stage made ``run``, another process trains here, the loss
             is not a number, or another process of this training has ended.
         Interrupted: a signal has asked the process to stop.
@@ -71,27 +71,35 @@ def train(
                 print(f"starts from {initialise}, {parent}", file=sys.stderr)
         _check_tying(config, meta, encoded)
         start = load_vectors(encoded, vectors or {}, config.model.width)
-        inputs = {
-            "config": config.model_dump(mode="json"), "seed": seed, "data": meta["splits"],
-            "subwords": meta["subwords"], **start.fingerprint, **parent.fingerprint,
-            **feature_fingerprint(config.model, images),
-        }  # fmt: skip
-        same = identity(config, inputs)
+        inputs = {"config": config.model_dump(mode="json"), "seed": seed, "data": meta["splits"]}
+        inputs |= {"subwords": meta["subwords"], **start.fingerprint, **parent.fingerprint}
+        inputs |= feature_fingerprint(config.model, images)
         with exclusive_lock(run, "train.lock") if processes.first else nullcontext():
             if processes.first:
-                claim_state(state, same, inputs["config"])
+                claim_state(state, same := identity(config, inputs), inputs["config"])
             trainer = Trainer(encoded, state, config, seed, chosen, images, processes, start, parent)
             if processes.first:
-                warn_of_left_out(encoded, trainer)
-                if trainer.ended() and already_finished(run, config, inputs):
-                    _warn_of_skipped(run, trainer)
-                    return  # the outputs stay, with the machine and the code that made them
-                remove_outputs(run)
-            stopped = trainer.run()
-            if processes.first:
-                _warn_of_skipped(run, trainer)
-                facts = {"name": name, **inputs, "identity": same, **_summary(trainer, stopped)}
-                _finish(run, facts | {"corpus": meta["corpus"], "code_version": version})
+                facts = {"name": name, "identity": same, "corpus": meta["corpus"], "code_version": version}
+                _run_and_write(trainer, encoded, run, config, inputs, facts)
+            else:
+                trainer.run()
+
+
+def _run_and_write(
+    trainer: Trainer, encoded: Path, run: Path, config: Experiment, inputs: dict[str, Any], facts: dict[str, Any]
+) -> None:
+    """Train in the first process and write the outputs.
+
+    Those of a finished training stay, with the machine and the code that made them.
+    """
+    warn_of_left_out(encoded, trainer)
+    finished = trainer.ended() and already_finished(run, config, inputs)
+    if not finished:
+        remove_outputs(run)
+        stopped = trainer.run()
+    _warn_of_skipped(run, trainer)
+    if not finished:
+        _finish(run, facts | inputs | _summary(trainer, stopped))
 
 
 def warn_of_left_out(encoded: Path, trainer: Trainer) -> None:

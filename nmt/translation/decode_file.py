@@ -55,9 +55,8 @@ def decode_file(
     """Translate a cleaned file line by line; write ``out``, ``decoding.json`` and ``alignments.json``.
 
     ``alignments.json`` has the attention for some sentences: the weights of the decoder's last layer (mean over heads),
-    and, for a picture, the weights of each layer and head. With ``nbest`` above 1 there is
-    also ``nbest.tsv``: line number from 1, score, translation. An interrupted job continues after the last whole
-    `CHUNK` of lines and gives the same files.
+    and, for a picture, the weights of each layer and head. With ``nbest`` above 1, ``nbest.tsv`` has line number from
+    1, score, translation. An interrupted job continues after the last whole `CHUNK` of lines; the files are the same.
 
     Args:
         model: model directory.
@@ -67,24 +66,18 @@ def decode_file(
         device: ``auto``, ``cpu`` or ``cuda``.
         threads: CPU threads; None for PyTorch's default.
         images: array of the lines' image features, for a multimodal model.
-        shard: translate only this share of the chunks. Several jobs can do so at once; a job without a shard then
-            joins their chunks.
+        shard: translate only this share of the chunks, beside other jobs; a job without a shard then joins them.
         finish: turns a translation into a line of ``out``.
         attended: lines whose attention is written, from 1; empty for `ALIGNED` lines spread evenly over the file.
         name: the source's name in warnings, if the user knows it by another one.
 
     Raises:
-        ConfigError, DataError: see `Translator.load`; the source is missing, too short or not UTF-8; ``out`` cannot be
-            written.
+        ConfigError, DataError: see `Translator.load`; the source cannot be read, or ``out`` not be written.
         Interrupted: a signal has asked the process to stop.
     """
     from tqdm import tqdm
 
-    check_writable(out)
-    if out.name in BESIDE:
-        raise DataError(f"{out}: expected another name than those of the files beside it, {', '.join(BESIDE)}")
-    for file in (out, *(out.with_name(name) for name in BESIDE)):
-        check_not_input(file, [source])
+    _check_out(out, source)
     translator = Translator.load(model, device, threads, processes_for(device, threads))
     sentences = count_lines(source)
     if max(attended, default=0) > sentences:
@@ -99,13 +92,22 @@ def decode_file(
     if shard:
         return
     translator.warn_of_cut(name or source, translations.cut, sentences)
-    evenly = {i * sentences // ALIGNED + 1 for i in range(ALIGNED)} if sentences > ALIGNED else range(1, sentences + 1)
-    alignments = _alignments(translator, translations.pairs(), attended or evenly, pictures)
+    lines = attended or {1 + i * sentences // ALIGNED for i in range(ALIGNED)}
+    alignments = _alignments(translator, translations.pairs(), lines, pictures)
     write_json(out.with_name("alignments.json"), alignments)
     translations.write(out, finish)
     provenance |= {"seconds": round(seconds, 3), "hardware": translator.hardware, "hypotheses_sha256": sha256(out)}
     write_json(out.with_name("decoding.json"), provenance)
     chunks.delete()
+
+
+def _check_out(out: Path, source: Path) -> None:
+    """Raise DataError if the translations cannot be written, or would overwrite the source."""
+    check_writable(out)
+    if out.name in BESIDE:
+        raise DataError(f"{out}: expected another name than those of the files beside it, {', '.join(BESIDE)}")
+    for file in (out, *(out.with_name(name) for name in BESIDE)):
+        check_not_input(file, [source])
 
 
 def _provenance(model: Path, source: Path, decoding: Decoding, sentences: int, images: Path | None) -> dict[str, Any]:

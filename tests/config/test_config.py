@@ -284,7 +284,7 @@ def test_defaults_are_part_of_what_paths_and_states_leave_out() -> None:
     """
     defaults = {
         "Cleaning": "4eb3d697", "Subwords": "4a2b2669", "TransformerConfig": "41a85bb7",
-        "RecurrentConfig": "a41f0665", "Training": "3f4c2d9f", "MultimodalConfig": "ff46beb9", "Decoding": "a512714b",
+        "RecurrentConfig": "81062fc1", "Training": "4e83c213", "MultimodalConfig": "ff46beb9", "Decoding": "a512714b",
         "Consistency": "bfaff4a9",
     }  # fmt: skip
     models = [
