@@ -6,3 +6,5 @@ Network = Literal["resnet50", "efficientnet-lite0"]
 NETWORKS: tuple[Network, ...] = get_args(Network)
 #: Metrics that are computed only for the tables that ask for them.
 ON_REQUEST = ("bleu1", "bleu2", "bleu3", "meteor", "meteor_nltk")
+Tokenizer = Literal["13a", "intl", "zh", "char", "none", "moses"]
+TOKENIZERS: tuple[Tokenizer, ...] = get_args(Tokenizer)

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from sacrebleu.metrics.base import Metric, Signature
@@ -128,21 +128,55 @@ def score(
         raise DataError(
             f"{model}: expected a model of {source}-{target}, got one of {training['languages']}; choose another model"
         )
-    case = recipe["lowercase"], case_sensitive(recipe, target)
-    chosen: dict[Protocol, dict[str, Metric]] = {p: metrics(p, *case, also, target) for p in ENDINGS}
+    made = {"provenance": read_json(model / "provenance.json"), "decoding": decoding}
+    write_scores(texts, text_paths, ScoredSet(test, source, target), recipe, also, out, made)
+
+
+class ScoredSet(NamedTuple):
+    """A test set: its name and its languages."""
+
+    name: str
+    source: str
+    target: str
+
+
+def write_scores(
+    texts: Texts,
+    text_paths: dict[str, Path],
+    test: ScoredSet,
+    recipe: dict[str, Any],
+    also: Sequence[str],
+    out: Path,
+    made: dict[str, Any],
+) -> None:
+    """Score the texts of a scores folder and write them and, last, ``scores.json``.
+
+    Args:
+        texts: lines of each text, by its name in the folder.
+        text_paths: files of the corpus texts, as `compared_with` returns them.
+        test: the test set.
+        recipe: cleaning recipe of the tokenised texts.
+        also: additional metrics, as for `score`.
+        out: folder to write.
+        made: how the hypotheses were made, ``provenance`` and ``decoding``.
+
+    Raises:
+        ConfigError, DataError: see `score`.
+    """
+    case = recipe["lowercase"], case_sensitive(recipe, test.target)
+    chosen: dict[Protocol, dict[str, Metric]] = {p: metrics(p, *case, also, test.target) for p in ENDINGS}
     check_not_stage_output(out)
     (out / "scores.json").unlink(missing_ok=True)
     for name, lines in texts.items():
         write_text(out / name, "".join(f"{line}\n" for line in lines))
     results = {protocol: _score_texts(texts, protocol, selected) for protocol, selected in chosen.items()}
-    if (ambiguous := raw / f"{test}.words.tsv").is_file():
-        results["tokenised"]["words"] = accuracy(texts["hypotheses.tok"], ambiguous, target, Cleaning(**recipe))
+    if (ambiguous := text_paths["sources.txt"].with_name(f"{test.name}.words.tsv")).is_file():
+        results["tokenised"]["words"] = accuracy(texts["hypotheses.tok"], ambiguous, test.target, Cleaning(**recipe))
     record = {
-        "sentences": len(texts["sources.txt"]), "test": test, "languages": f"{source}-{target}",
+        "sentences": len(texts["sources.txt"]), "test": test.name, "languages": f"{test.source}-{test.target}",
         "references_sha256": {p: sha256(text_paths[f"references.{ending}"]) for p, ending in ENDINGS.items()},
         "commands": {protocol: commands(protocol, *case, selected) for protocol, selected in chosen.items()},
-        "cleaning": recipe, "provenance": read_json(model / "provenance.json"),
-        "decoding": decoding, **_empty_references(texts, text_paths),
+        "cleaning": recipe, **made, **_empty_references(texts, text_paths),
     }  # fmt: skip
     write_json(out / "scores.json", {**results, **record})
 
@@ -183,16 +217,26 @@ def compared_with(raw: Path, clean: Path, test: str, source: str, target: str) -
 
 def _read_aligned(hypotheses: Path, others: dict[str, Path], language: str, recipe: dict[str, Any]) -> Texts:
     """Read the texts of a scores folder by name; raise DataError unless they have the same number of lines."""
-    tokenised = _read(hypotheses)
-    texts = {name: _read(path) for name, path in others.items()}
-    for name, path in others.items():
-        if len(texts[name]) != len(tokenised):
-            raise misaligned({hypotheses: len(tokenised), path: len(texts[name])})
-    if not tokenised:
-        raise DataError(f"{hypotheses}: expected sentences, got an empty file; check the test set")
+    tokenised, texts = read_aligned(hypotheses, others)
     cleaning = Cleaning(**recipe)
     restored = [restore(line, language, cleaning) for line in tokenised]
     return {"hypotheses.tok": tokenised, "hypotheses.detok": restored, **texts}
+
+
+def read_aligned(hypotheses: Path, others: Mapping[str, Path]) -> tuple[list[str], Texts]:
+    """Read hypotheses and the texts that belong to them, by name.
+
+    Raises:
+        DataError: a file is missing or not UTF-8, the hypotheses are empty, or the numbers of lines differ.
+    """
+    lines = _read(hypotheses)
+    texts = {name: _read(path) for name, path in others.items()}
+    for name, path in others.items():
+        if len(texts[name]) != len(lines):
+            raise misaligned({hypotheses: len(lines), path: len(texts[name])})
+    if not lines:
+        raise DataError(f"{hypotheses}: expected sentences, got an empty file; check the test set")
+    return lines, texts
 
 
 def _read(path: Path) -> list[str]:
@@ -207,7 +251,7 @@ def case_sensitive(recipe: dict[str, Any], language: str) -> bool:
 
 def _score_texts(texts: Texts, protocol: Protocol, chosen: dict[str, Metric]) -> dict[str, Any]:
     ending = ENDINGS[protocol]
-    return _measure_all(chosen, texts[f"hypotheses.{ending}"], texts[f"references.{ending}"])
+    return measure_all(chosen, texts[f"hypotheses.{ending}"], texts[f"references.{ending}"])
 
 
 def score_lines(
@@ -239,10 +283,11 @@ def score_lines(
     Raises:
         ConfigError: see `score`.
     """
-    return _measure_all(metrics(protocol, lowercase, case_sensitive, also, language), hypotheses, references)
+    return measure_all(metrics(protocol, lowercase, case_sensitive, also, language), hypotheses, references)
 
 
-def _measure_all(chosen: dict[str, Metric], hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, Any]:
+def measure_all(chosen: dict[str, Metric], hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, Any]:
+    """Compute these metrics and the share of equal lines, in the form of `score_lines`."""
     fix_seed()
     results = {name: _measure(metric, hypotheses, references) for name, metric in chosen.items()}
     return results | {"exact": exact(hypotheses, references)}
@@ -256,15 +301,20 @@ def exact(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, Any
 
 
 def metrics(
-    protocol: Protocol, lowercase: bool, case_sensitive: bool = False, also: Sequence[str] = (), language: str = ""
+    protocol: Protocol,
+    lowercase: bool,
+    case_sensitive: bool = False,
+    also: Sequence[str] = (),
+    language: str = "",
+    tokenizer: str | None = None,
 ) -> dict[str, Metric]:
     """Create the metrics with the settings of a protocol: sacrebleu's, then those in ``also``.
 
-    `commands` uses the same settings.
+    `commands` uses the same settings. ``tokenizer`` names another tokeniser of sacrebleu for BLEU.
     """
     # Tokenised text is compared as it is.
     lower = lowercase and not case_sensitive and protocol == "detokenised"
-    tokenizer = "none" if protocol == "tokenised" else "13a"
+    tokenizer = tokenizer or ("none" if protocol == "tokenised" else "13a")
     # force: suppress the warning that the text looks tokenised.
     bleu = BLEU(tokenize=tokenizer, lowercase=lower, force=True)
     ter = _TER(case_sensitive=case_sensitive)

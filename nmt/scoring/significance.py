@@ -60,25 +60,30 @@ def _summary(scores: dict[str, Any]) -> str:
 
 def _test(a: Path, b: Path, available: dict[str, Metric], ending: str, names: Sequence[str]) -> dict[str, Any]:
     """Run the paired test of each named metric for one protocol; ``ending`` is the suffix of its texts."""
-    fix_seed()
+    files = [a / f"hypotheses.{ending}", b / f"hypotheses.{ending}", a / f"references.{ending}"]
+    texts = {path: _lines(path) for path in files}
+    if len({*map(len, texts.values())}) > 1:
+        raise misaligned({path: len(lines) for path, lines in texts.items()})
     chosen = {name: metric for name, metric in available.items() if name in names}
-    systems: list[tuple[str, Sequence[str]]] = [
-        (str(number), _lines(folder / f"hypotheses.{ending}")) for number, folder in enumerate((a, b))
-    ]
-    references = [_lines(a / f"references.{ending}")]
-    counts = {folder / f"hypotheses.{ending}": len(lines) for folder, (_, lines) in zip((a, b), systems, strict=True)}
-    if {*counts.values()} != {len(references[0])}:
-        raise misaligned(counts | {a / f"references.{ending}": len(references[0])})
-    signatures, outcomes = PairedTest(systems, chosen, references, test_type="bs", n_samples=SAMPLES)()
+    return paired_test(chosen, *(texts[file] for file in files))
+
+
+def paired_test(
+    chosen: dict[str, Metric], first: Sequence[str], second: Sequence[str], references: Sequence[str]
+) -> dict[str, Any]:
+    """Run the paired test of each metric on two systems' lines; return what `compare` returns for a protocol."""
+    fix_seed()
+    systems: list[tuple[str, Sequence[str]]] = [("0", first), ("1", second)]
+    signatures, outcomes = PairedTest(systems, chosen, [references], test_type="bs", n_samples=SAMPLES)()
     results: dict[str, Any] = {}
     # sacrebleu renames metrics (chrF2) but keeps their order.
     for name, label in zip(chosen, signatures, strict=True):
-        first, second = (result for result in outcomes[label] if isinstance(result, Result))
-        difference = float(second.score - first.score)
+        before, after = (result for result in outcomes[label] if isinstance(result, Result))
+        difference = float(after.score - before.score)
         results[name] = {
-            "first": float(first.score), "second": float(second.score), "difference": difference,
+            "first": float(before.score), "second": float(after.score), "difference": difference,
             # sacrebleu counts only samples above the observed difference, so equal systems would get the smallest p.
-            "p_value": second.p_value if difference else 1.0, "signature": str(signatures[label]),
+            "p_value": after.p_value if difference else 1.0, "signature": str(signatures[label]),
         }  # fmt: skip
     return results
 
