@@ -1,5 +1,6 @@
 """A table: its systems, and the rows that show their scores."""
 
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -15,10 +16,13 @@ from nmt.config.inherit import read_systems, with_subwords_of_parents
 from nmt.config.models import MultimodalConfig, has_attention
 from nmt.config.selection import Selection, why_not_kept
 from nmt.config.system import System, why_unsupported
-from nmt.config.types import Count, Different, Name, Names, NonNegative, Positive, Score, Strict
+from nmt.config.types import Count, Different, Name, Names, NonNegative, Positive, Score, Strict, UserPath
 from nmt.config.yaml import at_place, load_yaml, nearest, read_config, validate
 from nmt.system.errors import ConfigError
+from nmt.system.files import digest
 
+GIVEN = "file"
+"""Stands for the model of a row whose translations are given as a file."""
 Figure = Literal[
     "loss", "accuracy", "bleu", "learning-curves", "learning-rate", "positions", "mask", "alignment", "picture"
 ]
@@ -62,6 +66,16 @@ class Row(Strict):
 
     label: str = Field(description="what the table calls the row")
     system: Name | None = Field(None, description="name of a system of this table; null: only a published figure")
+    hypotheses: UserPath | None = Field(
+        None,
+        description="instead of a system: file of another system's translations of the test set, plain text, one "
+        "sentence per line",
+    )
+    text_of: Name | None = Field(
+        None,
+        description="of hypotheses: system with whose corpus, languages and cleaning they are scored; null: any, if "
+        "all systems of the table have the same",
+    )
     at: Selection = Field("best", description="checkpoint selection: which checkpoints become the row's model")
     ensemble: bool = Field(False, description="the models of all seeds translate together, by their mean prediction")
     test: Name | None = Field(None, description="test set; null: the table's first")
@@ -73,6 +87,18 @@ class Row(Strict):
         "set that has no against",
     )
     note: str | None = Field(None, description="remark printed below the table")
+
+    @property
+    def is_scored(self) -> bool:
+        """Whether the row has translations; otherwise it is only a published figure."""
+        return self.system is not None or self.hypotheses is not None
+
+    @property
+    def hypotheses_slug(self) -> str:
+        """Return a folder name for the scores of ``hypotheses``: the file's name, and a digest of path and text."""
+        assert self.hypotheses is not None
+        name = re.sub(r"[^A-Za-z0-9_.-]+", "-", self.hypotheses.name).strip("-.") or "hypotheses"
+        return f"{name}-{digest([str(self.hypotheses), self.text_of])}"
 
 
 class _TableFields(Strict):
@@ -134,6 +160,12 @@ class Table(_TableFields):
         """Return the test set of a row."""
         return row.test or self.tests[0]
 
+    def text_system(self, row: Row) -> str | None:
+        """Return the system whose corpus, languages and cleaning a row has; None for a published figure."""
+        if row.hypotheses is None:
+            return row.system
+        return row.text_of or next(iter(self.systems))
+
     def rows_of(self, system: str) -> list[Row]:
         """Return the rows of a system."""
         return [row for row in self.rows if row.system == system]
@@ -149,9 +181,13 @@ class Table(_TableFields):
     def models_of(self, row: Row, seeds: Sequence[int]) -> Sequence[int | str]:
         """Return the models of a row by their seeds, e.g. ``[1, 2, 3]``; one name for an ensemble: ``["1-2-3"]``.
 
+        Translations of another system count as one model, ``["file"]``.
+
         Raises:
             ConfigError: the row is an ensemble of fewer than two seeds.
         """
+        if row.hypotheses:
+            return [GIVEN]
         assert row.system is not None
         own = self.seeds_of(row.system, seeds)
         if row.ensemble and len(own) < 2:
@@ -239,13 +275,35 @@ class Table(_TableFields):
             raise ValueError(f"row '{row.label}' names test {_one_of(row.test, self.tests)}")
         if row.ensemble and row.system is None:
             raise ValueError(f"row '{row.label}': ensemble: true needs a system; name one")
-        if row.system is None and row.published is None:
-            raise ValueError(f"row '{row.label}' has neither a system nor a published figure; give one of them")
+        if not row.is_scored and row.published is None:
+            raise ValueError(
+                f"row '{row.label}' has no system, no hypotheses and no published figure; give one of them"
+            )
+        self._check_hypotheses(row)
+
+    def _check_hypotheses(self, row: Row) -> None:
+        """Reject keys that do not fit translations of another system, or a text that is not clear."""
+        if row.hypotheses is None:
+            if row.text_of is not None:
+                raise ValueError(f"row '{row.label}': text_of belongs to hypotheses; give a file, or leave it out")
+            return
+        if extra := [key for key in ("system", "at", "decoding") if key in row.non_defaults()]:
+            raise ValueError(f"row '{row.label}': hypotheses are another system's; leave {extra[0]} out")
+        if row.text_of is not None and row.text_of not in self.systems:
+            raise ValueError(f"row '{row.label}': text_of names system {_one_of(row.text_of, self.systems)}")
+        if not self.systems:
+            raise ValueError(f"row '{row.label}': hypotheses need a system of the table, for the test set's corpus")
+        texts = {(s.corpus, s.languages, s.cleaning.slug("")) for s in self.systems.values()}
+        if row.text_of is None and len(texts) > 1:
+            raise ValueError(
+                f"row '{row.label}': the systems differ in corpus, languages or cleaning; say whose text the "
+                f"hypotheses are scored on, text_of: one of {', '.join(self.systems)}"
+            )
 
     def _check_comparison(self, row: Row) -> None:
         if row.against is None:
             return
-        if row.system is None:
+        if not row.is_scored:
             raise ValueError(
                 f"row '{row.label}' has no system, so nothing to test against '{row.against}'; name a system, or leave "
                 "against out"
@@ -264,9 +322,10 @@ class Table(_TableFields):
 
     def same_sentences(self, first: Row, second: Row) -> bool:
         """Return whether two rows translate the same sentences, so that a significance test can compare them."""
-        if not (first.system and second.system) or self.test_of(first) != self.test_of(second):
+        systems = [self.systems[name] for name in map(self.text_system, (first, second)) if name]
+        if len(systems) < 2 or self.test_of(first) != self.test_of(second):
             return False
-        return self.systems[first.system].languages == self.systems[second.system].languages
+        return systems[0].languages == systems[1].languages
 
     @model_validator(mode="after")
     def _tests_are_used(self) -> Self:

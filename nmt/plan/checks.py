@@ -47,6 +47,7 @@ def check_table(name: str, tables: Mapping[str, Table], settings: Workflow, own_
     check_ensembles(name, tables[name], settings)
     if own_files:
         check_own_files(tables[name], settings)
+        check_hypotheses(name, tables[name])
     check_parents(name, tables, settings, own_files)
     check_added_text(name, tables, settings)
     check_images(name, tables[name], settings)
@@ -56,7 +57,7 @@ def check_table(name: str, tables: Mapping[str, Table], settings: Workflow, own_
 def check_tests(name: str, table: Table, settings: Workflow) -> None:
     """Reject rows that name an unknown corpus, language pair or test set, or compare different sentences."""
     for row in table.rows:
-        if row.system is not None:
+        if row.is_scored:
             _check_test(name, table, row, settings)
         if (rival := table.row_against(row)) and not _same_text(table, row, rival):
             raise ConfigError(
@@ -66,13 +67,13 @@ def check_tests(name: str, table: Table, settings: Workflow) -> None:
 
 
 def _check_test(name: str, table: Table, row: Row, settings: Workflow) -> None:
-    assert row.system is not None
-    system = table.systems[row.system]
+    system_name = table.text_system(row) or ""
+    system = table.systems[system_name]
     try:
         check_known(system.corpus, settings.corpora)
         tests = test_sets(system.corpus, system.languages, settings.corpora.get(system.corpus))
     except ConfigError as error:
-        raise ConfigError(f"{table_path(name)}: systems.{row.system}: {error}") from None
+        raise ConfigError(f"{table_path(name)}: systems.{system_name}: {error}") from None
     what = f"{table_path(name)}: row '{row.label}': {system.corpus} {system.languages} has no test set"
     choose(what, table.test_of(row), dict.fromkeys([*tests, "valid", TRAIN_SAMPLE]))
     if "meteor" in table.requested_metrics:
@@ -91,7 +92,7 @@ def _check_meteor(where: str, language: str) -> None:
 def _same_text(table: Table, *rows: Row) -> bool:
     """Whether rows of one test set have the same sentences."""
     test, anywhere = table.test_of(rows[0]), Layout(Path())
-    systems = [with_corpus_of(table.systems[row.system or ""], test) for row in rows]
+    systems = [with_corpus_of(table.systems[table.text_system(row) or ""], test) for row in rows]
     texts = {anywhere.sample(system) if test == TRAIN_SAMPLE else system.corpus for system in systems}
     return len(texts) == 1
 
@@ -131,6 +132,22 @@ def _check_no_wildcards(name: str, custom: CustomCorpus) -> None:
             f"corpora.{name}: {braced[0]}: expected a path without {{ and }}, in which Snakemake sees wildcards; "
             "rename it, or link to it"
         )
+
+
+def check_hypotheses(name: str, table: Table) -> None:
+    """Reject translations of another system whose file does not exist, or has a path that Snakemake misreads."""
+    for row in table.rows:
+        if row.hypotheses and not row.hypotheses.is_file():
+            got = "a folder" if row.hypotheses.is_dir() else "no such file"
+            raise ConfigError(
+                f"{table_path(name)}: row '{row.label}': hypotheses: {row.hypotheses}: expected a file, got "
+                f"{got}; paths start at {Path.cwd()}"
+            )
+        if row.hypotheses and {"{", "}"} & set(str(row.hypotheses)):
+            raise ConfigError(
+                f"{table_path(name)}: row '{row.label}': hypotheses: {row.hypotheses}: expected a path without {{ and "
+                "}}, in which Snakemake sees wildcards; rename it, or link to it"
+            )
 
 
 def check_added_text(name: str, tables: Mapping[str, Table], settings: Workflow) -> None:

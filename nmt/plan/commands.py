@@ -146,6 +146,13 @@ def score(
     )
 
 
+def score_output(
+    hypotheses: Word, *options: Word, clean: Word, raw: Word, test: Word, languages: Word, out: Word
+) -> list[str]:
+    """Score another system's translations of a test set."""
+    return _command("score", hypotheses, clean=clean, raw=raw, test=test, languages=languages, out=out, options=options)
+
+
 def score_options(metrics: Iterable[str]) -> list[str]:
     """Options of `score`: the metrics that a table asks for besides those of every row."""
     return [f"--also={metric}" for metric in metrics]

@@ -95,6 +95,8 @@ class Layout:
 
     def scores(self, table: str, row: Row, test: str, seed: int | str) -> Path:
         """Hypotheses, references and scores of a row on a test set."""
+        if row.hypotheses:
+            return self.runs(table) / row.hypotheses_slug / test
         return self.model(table, row, seed).parent / test / decoding_slug(row.decoding)
 
     def table(self, table: str) -> Path:

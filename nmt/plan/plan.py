@@ -9,14 +9,14 @@ from typing import Any, Self
 from nmt.config.decoding import Decoding
 from nmt.config.models import MultimodalConfig, Shown
 from nmt.config.system import System
-from nmt.config.table import Row, Table
+from nmt.config.table import GIVEN, Row, Table
 from nmt.config.workflow import Shards, Workflow
 from nmt.corpora.catalogue import TRAINING, with_corpus_of
 from nmt.plan import commands
 from nmt.plan.checks import DRAWN, check_table
 from nmt.plan.layout import TABLES, Layout, decoding_slug, table_path
 from nmt.plan.load import choose, load_settings, load_tables
-from nmt.plan.recipes import Mixture, Pictures, RawText, Translation
+from nmt.plan.recipes import Mixture, Output, Pictures, RawText, Translation
 from nmt.plan.systems import as_json, reads_descriptions, sees_pictures, with_descriptions
 
 
@@ -79,7 +79,8 @@ class Plan:
     def _system_by_folder(self) -> dict[str, System]:
         systems = list(self._systems)
         for name, table in self.tables.items():
-            systems += [self.tested(name, row.system, table.test_of(row)) for row in table.rows if row.system]
+            texts = [(table.text_system(row), table.test_of(row)) for row in table.rows]
+            systems += [self.tested(name, system, test) for system, test in texts if system]
         systems += [
             text for mixture in self._mixtures for text in (mixture.text_to_translate, mixture.without_last_added)
         ]
@@ -117,9 +118,24 @@ class Plan:
         ]
 
     def _models(self, table: str) -> list[tuple[Row, int | str]]:
-        """Each row that has a system, once for each of its models, which their seeds name."""
+        """Each row that has scores, once for each of its models, which their seeds name."""
         chosen, seeds = self.table(table), self.settings.seeds
-        return [(row, seed) for row in chosen.rows if row.system for seed in chosen.models_of(row, seeds)]
+        return [(row, seed) for row in chosen.rows if row.is_scored for seed in chosen.models_of(row, seeds)]
+
+    def outputs(self, table: str) -> list[Output]:
+        """The translations of other systems that a table scores."""
+        chosen, outputs = self.table(table), []
+        for row in chosen.rows:
+            if row.hypotheses:
+                name, test = chosen.text_system(row), chosen.test_of(row)
+                tested = self.tested(table, name or "", test)
+                folder = self.layout.scores(table, row, test, GIVEN)
+                outputs.append(Output(row.hypotheses, folder, test, tested.languages, *self.layout.texts(tested, test)))
+        return outputs
+
+    def output(self, table: str, folder: str) -> Output:
+        """The translations of another system whose scores a folder holds."""
+        return choose("no scores of hypotheses", folder, {str(output.folder): output for output in self.outputs(table)})
 
     def training_files(self, table: str) -> list[str]:
         """The files of a table's trainings that its report reads."""
@@ -142,6 +158,8 @@ class Plan:
                 test = chosen.test_of(row)
                 tested = self.tested(table, name, test)
                 files += [*self.layout.texts(tested, test), *self.features(tested, [test], row.decoding.images)]
+        for output in () if systems else self.outputs(table):
+            files += [output.raw, output.clean, output.hypotheses]
         return list(dict.fromkeys(map(str, [*files, *self.pictures_shown(table)])))
 
     def training_inputs(self, table: str, name: str) -> list[str | Path]:

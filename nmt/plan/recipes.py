@@ -42,3 +42,18 @@ class Pictures(NamedTuple):
     source: Path
     """The input whose change makes the features anew."""
     options: list[str]
+
+
+class Output(NamedTuple):
+    """Another system's translations of a test set, as ``nmt score`` is told about them."""
+
+    hypotheses: Path
+    """The file: plain text, one sentence per line."""
+    folder: Path
+    """The folder of its scores."""
+    test: str
+    languages: str
+    raw: Path
+    """Folder of the raw text of the test set."""
+    clean: Path
+    """Folder of the cleaned text of the test set."""

@@ -49,10 +49,10 @@ def grids(data: Json) -> list[Grid]:
     result = [_scores(data)]
     if any(row.get("against") for row in data["rows"]):
         result.append(_comparisons(data))
-    if data["systems"]:
-        result += [_making(data), _trainings(data), _data(data)]
+    if data["systems"] or any(row.get("hypotheses") for row in data["rows"]):
+        result += [_making(data), *([_trainings(data)] if data["systems"] else []), _data(data)]
         result += [_subwords(data)] if "subwords" in data else []  # result of earlier versions have none
-        result += [_parameters(data)]
+        result += [_parameters(data)] if data["systems"] else []
     return result
 
 
@@ -190,7 +190,7 @@ def _score_cells(row: Json, columns: Sequence[_Column], keys: Sequence[str]) -> 
 def _about(data: Json) -> list[str]:
     """Return sentences that explain the scores."""
     trained = [row for row in data["rows"] if not row["quoted"]]
-    counts = {1 if row.get("ensemble") else len(row["seeds"]) for row in trained}
+    counts = {1 if row.get("ensemble") else len(row["seeds"]) or 1 for row in trained}
     said = []
     if data["synthetic"]:
         where = " (the marked rows)" if len(_values(data["rows"], "synthetic")) > 1 else ""
@@ -217,12 +217,18 @@ def _about(data: Json) -> list[str]:
         said.append(f"Mean ± standard deviation over {' or '.join(map(str, sorted(counts - {1})))} seeds.")
     if 1 in counts:
         together = ", or of an ensemble" if any(row.get("ensemble") for row in trained) else ""
+        together += ", or of given translations" if any(row.get("hypotheses") for row in trained) else ""
         said.append(f"In brackets: the 95 % bootstrap interval of a system trained with one seed{together}.")
     if _cleaned_apart(trained):
         said.append(
             "Some rows of one test set have references that were cleaned differently, so their scores cannot be "
             "compared. The paired bootstrap remains valid: if one system writes lower case, both are lowercased."
         )
+    said += [
+        f"{row['label']}: translations of another system, read from {row['hypotheses']} "
+        f"(sha256 {row['hypotheses_sha256'][:12]}…), not made here."
+        for row in trained if row.get("hypotheses")
+    ]  # fmt: skip
     if any(row["quoted"] for row in data["rows"]):
         said.append("Quoted: a published figure for reference only, not trained here.")
     return said
@@ -277,17 +283,22 @@ def _making(data: Json) -> Grid:
 
 
 def _made(row: Json, keys: Sequence[str]) -> list[str]:
-    search = row["decoding"]
-    beam = f"beam {search['beam']}, length penalty {search['length_penalty']:g}"
-    how = "sampling" if search.get("sampling") else "greedy" if search["beam"] == 1 else beam
     updates = dict.fromkeys(f"{point['update']:,}" for point in row["checkpoints"] if point["update"] is not None)
     return [
-        row["label"], *(row[key] or NONE for key in keys), row["at"], " / ".join(updates) or NONE, how,
+        row["label"], *(row[key] or NONE for key in keys), row["at"] or NONE, " / ".join(updates) or NONE,
+        _search(row["decoding"]),
         number(row["parameters"], 0), training_time(row), duration(row["decoding_seconds"]),
         number(row["valid_loss"], 3), number(row["valid_bleu"], 2),
         " / ".join(f"{value:.1f}" for value in row["precisions"]),
-        "; ".join(dict.fromkeys(map(hardware, row["hardware"]))), ", ".join(row["provenance"]),
+        "; ".join(dict.fromkeys(map(hardware, row["hardware"]))) or NONE, ", ".join(row["provenance"]),
     ]  # fmt: skip
+
+
+def _search(decoding: Json) -> str:
+    if not decoding:
+        return NONE
+    beam = f"beam {decoding['beam']}, length penalty {decoding['length_penalty']:g}"
+    return "sampling" if decoding.get("sampling") else "greedy" if decoding["beam"] == 1 else beam
 
 
 def _trainings(data: Json) -> Grid:

@@ -70,7 +70,7 @@ def _sample(sentence: Json) -> str:
 
 def _check(data: Json) -> list[str]:
     """The signatures of the scores, and the commands that print the scores."""
-    if not data["systems"]:
+    if not data["systems"] and not any(row.get("hypotheses") for row in data["rows"]):
         return []
     lines = [
         f"{protocol} {metric}: {signature}"

@@ -4,6 +4,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from nmt.report.cells import NONE
 from nmt.report.html import fill, inline, parts
 from nmt.system.errors import DataError
 from nmt.system.files import Json, read_json, write_text
@@ -96,7 +97,7 @@ def _rows(name: str, data: Json | None, links: _Links) -> list[Json]:
     tables = links.results / "tables"  # paths in a table are relative to this folder
     return [
         {
-            "label": row["label"], "test": row["test"], "at": row["at"],
+            "label": row["label"], "test": row["test"], "at": row["at"] or NONE,
             "runs": [
                 links.run(name, row["system"], seed)
                 for seed in (["-".join(map(str, row["seeds"]))] if row.get("ensemble") else row["seeds"])

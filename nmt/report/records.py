@@ -16,6 +16,7 @@ from nmt.system.files import Json, atomic_directory, read_lines
 OF_RUN = ("training.json", "log.jsonl")
 # In the order in which a run writes them; the workflow relies on it. References may not be redistributed.
 OF_ROW = ("decoding.json", "hypotheses.tok", "hypotheses.detok", "scores.json")
+OF_OUTPUT = OF_ROW[1:]  # of translations given as a file
 ALIGNMENTS = "alignments.json"
 
 
@@ -34,12 +35,11 @@ def keep(name: str, table: Table, layout: Layout, seeds: Sequence[int]) -> None:
         DataError: a file is missing.
     """
     paths = dict.fromkeys(attended(name, table, layout, seeds))
-    for row in table.rows:
-        if row.system:
-            runs = [layout.run(name, row.system, seed) for seed in table.seeds_of(row.system, seeds)]
-            scores = [layout.scores(name, row, table.test_of(row), model) for model in table.models_of(row, seeds)]
-            paths |= dict.fromkeys([run / file for run in runs for file in OF_RUN])
-            paths |= dict.fromkeys([folder / file for folder in scores for file in OF_ROW])
+    for row in (row for row in table.rows if row.is_scored):
+        runs = [layout.run(name, row.system, seed) for seed in table.seeds_of(row.system, seeds)] if row.system else []
+        scores = [layout.scores(name, row, table.test_of(row), model) for model in table.models_of(row, seeds)]
+        paths |= dict.fromkeys([run / file for run in runs for file in OF_RUN])
+        paths |= dict.fromkeys([folder / file for folder in scores for file in (OF_ROW if row.system else OF_OUTPUT)])
     with atomic_directory(layout.records(name)) as out:
         for path in paths:
             if not path.is_file():

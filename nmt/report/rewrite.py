@@ -59,6 +59,7 @@ def _changes(built: Json, row: Row, table: Table) -> list[str]:
     pairs: dict[str, tuple[Any, Any]] = {
         "system": (built.get("system"), row.system), "test": (built["test"], table.test_of(row)),
         "published": (built["published"], published(row)),
+        "hypotheses": (built.get("hypotheses"), str(row.hypotheses) if row.hypotheses else None),
     }  # fmt: skip
     if row.system and not built["quoted"]:
         pairs["at"] = (built["at"], row.at)

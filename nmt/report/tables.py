@@ -131,8 +131,8 @@ class _Gather:
         """All rows, each compared with the row it names or with the first comparable one."""
         rows, baselines = [], dict[Comparable, Row]()
         for row in self.table.rows:
-            entry = self.quoted(row) if row.system is None else self.row(row)
-            if row.system is not None:
+            entry = self.row(row) if row.system else self.given(row) if row.hypotheses else self.quoted(row)
+            if row.is_scored:
                 baseline = self.table.row_against(row) or baselines.setdefault(self.comparable(row), row)
                 entry["against"] = None if baseline is row else self.against(baseline, row)
             rows.append(entry)
@@ -140,36 +140,40 @@ class _Gather:
 
     def comparable(self, row: Row) -> Comparable:
         """Test set, languages and raw references. Rows that share all three can be compared."""
-        assert row.system is not None
         references = self.scores(row)[0]["references_sha256"]["detokenised"]
-        return self.table.test_of(row), self.table.systems[row.system].languages, references
+        return self.table.test_of(row), self.text(row).languages, references
+
+    def text(self, row: Row) -> System:
+        """The system whose corpus, languages and cleaning a row has."""
+        return self.table.systems[self.table.text_system(row) or ""]
 
     def quoted(self, row: Row) -> Json:
         """A published figure for reference only."""
         return {
-            "label": row.label, "quoted": row.system is None, "note": row.note, "test": self.table.test_of(row),
-            "published": published(row), "languages": self.table.systems[row.system].languages if row.system else None,
+            "label": row.label, "quoted": not row.is_scored, "note": row.note, "test": self.table.test_of(row),
+            "published": published(row), "languages": self.text(row).languages if row.is_scored else None,
+        }  # fmt: skip
+
+    def given(self, row: Row) -> Json:
+        """A row of another system's translations: its scores, and of their making only what is known."""
+        unknown = ("system", "at", "training_seconds", "text_seconds", "decoding_seconds", "valid_loss", "valid_bleu")
+        several = ("seeds", "checkpoints", "hardware", "code_version")
+        return self.quoted(row) | dict.fromkeys(unknown) | {key: [] for key in several} | self.scored(row) | {
+            "decoding": {}, "parameters": None, **self.scores(row)[0]["provenance"],
+            "provenance": self.records(row),
         }  # fmt: skip
 
     def row(self, row: Row) -> Json:
         """A trained row, with statistics over its seeds."""
         assert row.system is not None
-        each, head, system = self.scores(row), self.quoted(row), self.table.systems[row.system]
+        each, system, scored = self.scores(row), self.table.systems[row.system], self.scored(row)
         made = [scores["provenance"] for scores in each]
-        results = {p: {m: _statistic([scores[p][m] for scores in each]) for m in self.measured} for p in PROTOCOLS}
-        if "words" in each[0]["tokenised"]:
-            results["tokenised"]["words"] = _statistic([scores["tokenised"]["words"] for scores in each])
-        results["training"] = self.nll(row, made)
-        meteor = each[0]["tokenised"].get("meteor")
-        differences = difference(head["published"], results["tokenised"], meteor) if self.table.comparable else {}
         starts = [start for model in made for start in model.get("starts") or [model]]  # older: the last only
-        precisions = zip(*(scores["tokenised"]["bleu"]["precisions"] for scores in each), strict=True)
-        return head | {
+        scored["scores"]["training"] = self.nll(row, made)
+        return self.quoted(row) | {
             "system": row.system, "at": row.at, "decoding": row.decoding.model_dump(mode="json"),
             "seeds": list(self.seeds(row.system)), "ensemble": row.ensemble,
-            "scores": results, "difference": differences,
-            "meteor": {key: meteor[key] for key in ("modules", "reduced")} if meteor else None,
-            "precisions": [statistics.fmean(values) for values in precisions],
+            **{key: scored[key] for key in ("scores", "difference", "meteor", "precisions")},
             "checkpoints": [{key: m.get(key) for key in ("seed", "update", "epoch", "checkpoints")} for m in made],
             "training_seconds": _mean(model.get("training_seconds") for model in made),
             "text_seconds": augment.seconds(self.corpus(system)),
@@ -178,10 +182,30 @@ class _Gather:
             "valid_bleu": _mean(model.get("valid_bleu") for model in made),
             "parameters": made[0].get("parameters"), "hardware": _distinct(start.get("hardware") for start in starts),
             "code_version": _distinct(start.get("code_version") for start in starts),
-            "provenance": [self.record(folder / "scores.json") for folder in self.folders(row).values()],
-            "references_sha256": each[0]["references_sha256"],
-            "synthetic": bool(self.corpus(with_corpus_of(system, self.table.test_of(row))).get("synthetic")),
+            "provenance": self.records(row),
+            **{key: scored[key] for key in ("references_sha256", "synthetic")},
         }  # fmt: skip
+
+    def scored(self, row: Row) -> Json:
+        """What a row's scores say, with statistics over its models."""
+        each = self.scores(row)
+        results = {p: {m: _statistic([scores[p][m] for scores in each]) for m in self.measured} for p in PROTOCOLS}
+        if "words" in each[0]["tokenised"]:
+            results["tokenised"]["words"] = _statistic([scores["tokenised"]["words"] for scores in each])
+        meteor = each[0]["tokenised"].get("meteor")
+        ours = results["tokenised"]
+        precisions = zip(*(scores["tokenised"]["bleu"]["precisions"] for scores in each), strict=True)
+        return {
+            "scores": results, "difference": difference(published(row), ours, meteor) if self.table.comparable else {},
+            "meteor": {key: meteor[key] for key in ("modules", "reduced")} if meteor else None,
+            "precisions": [statistics.fmean(values) for values in precisions],
+            "references_sha256": each[0]["references_sha256"],
+            "synthetic": bool(self.corpus(with_corpus_of(self.text(row), self.table.test_of(row))).get("synthetic")),
+        }  # fmt: skip
+
+    def records(self, row: Row) -> list[str]:
+        """The records of a row's scores."""
+        return [self.record(folder / "scores.json") for folder in self.folders(row).values()]
 
     def against(self, baseline: Row, row: Row) -> Json:
         """Paired bootstrap test of a row against a baseline row, for each pair of their models.
@@ -247,8 +271,8 @@ class _Gather:
     def data(self) -> list[Json]:
         """Each cleaned corpus, with the systems that use it and the splits that they use."""
         uses: dict[Path, list[tuple[System, str, str]]] = {}
-        for name in self.trained:
-            tests = [self.table.test_of(row) for row in self.table.rows if row.system == name]
+        for name in dict.fromkeys([*self.trained, *filter(None, map(self.table.text_system, self.table.rows))]):
+            tests = [self.table.test_of(row) for row in self.table.rows if self.table.text_system(row) == name]
             for split in dict.fromkeys((*TRAINING, *tests)):
                 system = with_corpus_of(self.table.systems[name], split)
                 uses.setdefault(self.layout.clean(system), []).append((system, name, split))
@@ -307,7 +331,7 @@ class _Gather:
         """The distinct values under a path of keys in the scores of all rows."""
         values = []
         for row in self.table.rows:
-            for value in self.scores(row) if row.system else []:
+            for value in self.scores(row) if row.is_scored else []:
                 for key in path:
                     value = value[key]
                 values.append(value)
@@ -317,7 +341,7 @@ class _Gather:
         """Sample sentences of each test set: source, reference, and each row's translation by its first seed."""
         groups: dict[Comparable, list[Row]] = {}
         for row in self.table.rows:
-            if row.system is not None:
+            if row.is_scored:
                 groups.setdefault(self.comparable(row), []).append(row)
         each = math.ceil(self.table.samples / max(1, len(groups)))
         return [sentence for rows in groups.values() for sentence in self._samples(rows, each)]

@@ -19,7 +19,7 @@ from types import FrameType
 from nmt.plan import commands
 from nmt.plan.layout import table_path
 from nmt.plan.plan import Plan
-from nmt.reproduce.runs import Run, is_outdated, lacks_inputs, say
+from nmt.reproduce.runs import Run, is_outdated, lacks_inputs, say, scoring_of_outputs
 from nmt.system.errors import DataError
 from nmt.system.gpus import PER_GPU, available
 from nmt.system.interrupt import Interrupted, signal_handlers
@@ -80,12 +80,13 @@ def reproduce(plan: Plan, tables: Sequence[str], minutes: float, at_once: int) -
     ensembles = [Run(plan, table, *run) for table in tables for run in plan.ensembles(table)]
     ready = with_parents(sorted((run for run in trainings if not lacks_inputs(run)), key=Run.cost))
     ready_ensembles = [run for run in ensembles if not lacks_inputs(run)]
-    if not ready:
+    if not ready and (trainings or not any(plan.outputs(table) for table in tables)):
         raise DataError("nothing to train: " + (_how_to_build(trainings) if trainings else "no table has systems"))
     clock = Clock(time.monotonic() + 60 * minutes)
     with signal_handlers(clock.stop, also=(signal.SIGHUP,)):
-        ends = _make_all(ready, ready_ensembles, clock, min(at_once, len(ready)))
-        unwritten = [table for table in tables if not _report(plan, table, clock)]
+        ends = _make_all(ready, ready_ensembles, clock, max(1, min(at_once, len(ready))))
+        steps = (_score_outputs, _report)
+        unwritten = [table for table in tables if not all(step(plan, table, clock) for step in steps)]
     if clock.signal:
         done = [ends[run] for run in ready].count("done")
         raise Interrupted(clock.signal, f"with {done} of {len(trainings)} trainings done")
@@ -159,6 +160,19 @@ def _make(run: Run, clock: Clock, at_once: int) -> None:
         for command in run.scoring(row, device, threads):
             _call(command, log, clock, at_once)
     say(f"{run}: done")
+
+
+def _score_outputs(plan: Plan, table: str, clock: Clock) -> bool:
+    """Score the translations of other systems in a table; returns whether that succeeded."""
+    try:
+        for command in scoring_of_outputs(plan, table):
+            _call(command, _log(plan, f"{table}/score"), clock)
+    except OutOfTime:
+        return True
+    except (subprocess.CalledProcessError, DataError, OSError) as error:
+        say(f"{table}: {error}")
+        return False
+    return True
 
 
 def _log(plan: Plan, name: str) -> Path:

@@ -1,7 +1,7 @@
 """The runs behind a table, and the commands that train them and make their rows."""
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,6 +11,7 @@ from nmt.config.table import Row, Table
 from nmt.plan import commands
 from nmt.plan.layout import Layout
 from nmt.plan.plan import Plan
+from nmt.plan.recipes import Output
 from nmt.plan.systems import as_json, experiment
 from nmt.reproduce.cost import remaining_operations
 from nmt.scoring.score import ENDINGS, compared_with
@@ -193,6 +194,31 @@ class Run:
 
     def _tested(self, row: Row) -> System:
         return self.plan.tested(self.table, self.name, self.test(row))
+
+
+def scoring_of_outputs(plan: Plan, table: str) -> Iterator[list[str]]:
+    """The commands that score the translations of other systems in a table, without those whose scores are current."""
+    metrics = plan.table(table).requested_metrics
+    for output in plan.outputs(table):
+        made_of = {name: sha256(path) for name, path in _files(output).items()}
+        scores = output.folder / "scores.json"
+        if not scores.is_file() or not _is_current(read_json(scores), made_of, metrics):
+            yield commands.score_output(
+                output.hypotheses, *commands.score_options(metrics), clean=output.clean, raw=output.raw,
+                test=output.test, languages=output.languages, out=output.folder,
+            )  # fmt: skip
+
+
+def _files(output: Output) -> dict[str, Path]:
+    """The files that the scores of another system's translations are made from, by their keys in `_is_current`."""
+    texts = compared_with(output.raw, output.clean, output.test, *output.languages.split("-"))
+    files = {"hypotheses": output.hypotheses}
+    return files | {str(protocol): texts[f"references.{ending}"] for protocol, ending in ENDINGS.items()}
+
+
+def _is_current(scores: Json, made_of: Mapping[str, str], metrics: Iterable[str]) -> bool:
+    recorded = {"hypotheses": scores["provenance"]["hypotheses_sha256"], **scores["references_sha256"]}
+    return recorded == made_of and set(metrics) <= set(scores["tokenised"])
 
 
 def is_outdated(output: Path, source: Path) -> bool:

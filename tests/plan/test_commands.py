@@ -38,6 +38,7 @@ OPTIONS: dict[str, list[str]] = {
     ],
     "decode": [*commands.decode_options(["features/test.npy"], [254]), "--shard", "1/2"],
     "score": commands.score_options(["bleu1", "meteor"]),
+    "score_output": commands.score_options(["bleu1"]),
     "track_prepare": commands.track_prepare_options(["one", "two"], remote=True),
 }
 STAGES = [

@@ -12,6 +12,7 @@ from nmt.plan.load import or_exit
 from nmt.plan.plan import Plan
 from nmt.plan.resources import device_resources, training_resources
 from nmt.plan.systems import as_json, experiment
+from nmt.system.files import sha256
 from nmt.system.gpus import available
 
 # Targets of the command line below; Snakemake gives its targets only after all rules are read.
@@ -96,6 +97,7 @@ wildcard_constraints:
     seeds=r"\d+(-\d+)+",
     backbone="|".join(NETWORKS),
     split=r"[\w.-]+",
+    given=r"[\w.-]+-[0-9a-f]{8}",
     selection=r"last|best|(epoch|update|average|average-best)-\d+",
     test=r"[\w.-]+",
     pairs=r"\d+",
@@ -150,6 +152,11 @@ def inherited(wildcards):
     """A system with inherited subwords, and its parent's folder that has them."""
     path = "/".join([wildcards.corpus, wildcards.languages, wildcards.cleaning, wildcards.subwords])
     return PLAN.inherited_subwords(f"{LAYOUT.results}/subwords/{path}")
+
+
+def output_of(wildcards):
+    """Another system's translations of a test set, whose scores a path holds."""
+    return or_exit(PLAN.output, wildcards.table, f"{LAYOUT.runs(wildcards.table)}/{wildcards.given}/{wildcards.test}")
 
 
 def mixture(wildcards):

@@ -41,3 +41,42 @@ rule score:
                 out="{params.folder}",
             )
         )
+
+
+# Translations of another system. Their content decides whether they are scored again, not the time of the file.
+rule score_output:
+    input:
+        hypotheses=lambda w: ancient(output_of(w).hypotheses),
+        raw=lambda w: output_of(w).raw,
+        clean=lambda w: output_of(w).clean,
+    output:
+        multiext(
+            "<results>/runs/{table}/{given}/{test}/",
+            "hypotheses.tok",
+            "references.tok",
+            "hypotheses.detok",
+            "references.detok",
+            "sources.txt",
+        ),
+        scores="<results>/runs/{table}/{given}/{test}/scores.json",
+    log:
+        "<logs>/score/{table}/{given}/{test}.log",
+    conda:
+        ENVIRONMENT
+    params:
+        sha256=lambda w: sha256(output_of(w).hypotheses),
+        languages=lambda w: output_of(w).languages,
+        folder=lambda w, output: Path(output.scores).parent,
+        also=lambda w: commands.score_options(PLAN.tables[w.table].requested_metrics),
+    shell:
+        logged(
+            commands.score_output(
+                "{input.hypotheses:q}",
+                "{params.also}",
+                clean="{input.clean}",
+                raw="{input.raw}",
+                test="{wildcards.test}",
+                languages="{params.languages}",
+                out="{params.folder}",
+            )
+        )

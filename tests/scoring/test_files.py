@@ -1,0 +1,156 @@
+"""Scores and comparisons of plain text files, against the scores of the workflow's folders."""
+
+import json
+from pathlib import Path
+
+import fakes
+import pytest
+from commands import run
+
+from nmt.cli.scoring import comparison_lines
+from nmt.config.data import Cleaning
+from nmt.config.table import Table
+from nmt.plan.layout import Layout
+from nmt.scoring.files import Comparison, score_file
+from nmt.scoring.score import score_lines
+from nmt.scoring.significance import compare
+from nmt.system.errors import ConfigError, DataError
+from nmt.system.files import read_json
+from nmt.text.clean import clean_line
+
+CASED = ["Ein Hund rennt über das Gras.", "Zwei Männer sitzen auf der Bank!"]
+METRICS = ("bleu", "chrf", "ter")
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Score folders of two systems that lowercase."""
+    layout, table = Layout(tmp_path_factory.mktemp("results")), fakes.table()
+    fakes.write_results(layout, "toy", table, [1])
+    return [layout.scores("toy", row, "test", 1) for row in table.rows if row.system]
+
+
+def write(path: Path, lines: list[str]) -> Path:
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("protocol", "ending", "how"),
+    [
+        ("detokenised", "detok", Comparison()),
+        ("tokenised", "tok", Comparison(tokenize="none")),
+    ],
+)
+def test_a_record_scores_what_its_table_says(folders: list[Path], protocol: str, ending: str, how: Comparison) -> None:
+    found = score_file(folders[0] / f"hypotheses.{ending}", folders[0] / f"references.{ending}", how)
+    recorded = read_json(folders[0] / "scores.json")[protocol]
+    for metric in METRICS:
+        assert found["scores"][metric] == recorded[metric]
+
+
+def test_moses_is_the_tokenised_lowercased_score(tmp_path: Path) -> None:
+    german = [sentence for _, sentence in fakes.PAIRS]
+    texts = [*german, "Ein Hund."], [*german, "Zwei “Hunde”!"]
+    hypotheses, reference = (write(tmp_path / name, text) for name, text in zip("hr", texts, strict=True))
+    found = score_file(hypotheses, reference, Comparison(tokenize="moses", language="de"))
+    cleaned = [[clean_line(line, "de", Cleaning()) for line in text] for text in texts]
+    assert found["scores"] == score_lines(cleaned[0], cleaned[1], "tokenised")
+    assert found["command"] is None and "tok:none" in found["scores"]["bleu"]["signature"]
+
+
+def test_a_perfect_file_scores_100(tmp_path: Path) -> None:
+    reference = write(tmp_path / "test.de", CASED)
+    code, output = run("score", reference, "--reference", reference, "--source", reference, "--json")
+    found = json.loads(output)
+    assert (code, found["sentences"], found["case"], found["copied"]) == (0, 2, "counted", 2)
+    assert [round(found["scores"][name]["score"], 9) for name in (*METRICS, "exact")] == [100, 100, 0, 100]
+    code, output = run("score", reference, "--reference", reference)
+    assert code == 0 and "BLEU         100.00  [100.00, 100.00]" in output and "tok:13a" in output
+
+
+def test_case_is_ignored_for_a_system_that_writes_lower_case_only(tmp_path: Path) -> None:
+    reference = write(tmp_path / "test.de", CASED)
+    lower = write(tmp_path / "lower", [line.lower() for line in CASED])
+    mixed = write(tmp_path / "mixed", [CASED[0], CASED[1].lower()])
+    bleu = {
+        (path.name, lowercase): score_file(path, reference, Comparison(lowercase=lowercase))["scores"]["bleu"]["score"]
+        for path in (lower, mixed) for lowercase in (None, True, False)
+    }  # fmt: skip
+    assert bleu["lower", None] == bleu["lower", True] == pytest.approx(100) and bleu["lower", False] < 50
+    assert bleu["mixed", None] == bleu["mixed", False] < bleu["mixed", True] == pytest.approx(100)
+
+
+def test_files_are_compared_like_folders(folders: list[Path]) -> None:
+    first, second = (folder / "hypotheses.detok" for folder in folders)
+    code, output = run("compare", first, second, "--reference", folders[0] / "references.detok", "--json")
+    found = json.loads(output)
+    assert code == 0 and found["case"] == "ignored"
+    assert found["metrics"] == compare(*folders)["detokenised"]
+    bleu = found["metrics"]["bleu"]
+    row = next(line.split() for line in comparison_lines(found) if line.startswith("BLEU "))
+    numbers = [f"{bleu['first']:.2f}", f"{bleu['second']:.2f}", f"{bleu['difference']:+.2f}", f"{bleu['p_value']:.3f}"]
+    assert row == ["BLEU", *numbers]
+
+
+@pytest.mark.parametrize(
+    ("hypotheses", "reference", "message"),
+    [
+        (b"ein\n", b"ein\nzwei\n", r"hyp has 1, .*ref has 2"),
+        (b"", b"", r"hyp: expected sentences, got an empty file"),
+        (b"ein\n", b"\n", r"ref: expected sentences, got 1 lines without a word"),
+        (b"ein\n\xe4in\n", b"ein\nein\n", r"hyp, line 2: expected UTF-8, got byte 0xe4"),
+        (b"ein\n", None, r"ref: no such file"),
+    ],
+)
+def test_files_that_cannot_be_compared(
+    tmp_path: Path, hypotheses: bytes, reference: bytes | None, message: str
+) -> None:
+    (tmp_path / "hyp").write_bytes(hypotheses)
+    if reference is not None:
+        (tmp_path / "ref").write_bytes(reference)
+    with pytest.raises(DataError, match=message):
+        score_file(tmp_path / "hyp", tmp_path / "ref", Comparison())
+    code, output = run("compare", tmp_path / "hyp", tmp_path / "hyp", "--reference", tmp_path / "ref")
+    assert code == 1 and output.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["score", "{hyp}"], "expected --reference FILE to score plain text, or --clean, --raw"),
+        (["score", "{hyp}", "--reference", "{hyp}", "--test", "x"], "expected a plain text file alone, got --test too"),
+        (["score", "{hyp}", "--reference", "{hyp}", "--tokenize", "moses"], "--tokenize moses: expected the languages"),
+        (["compare", "{hyp}", "{hyp}"], "hyp: expected a score folder, got a file; to compare files, give --reference"),
+        (["compare", "{tmp}", "{tmp}", "--cased"], "--lowercase or --cased: expected --reference FILE with it"),
+    ],
+)
+def test_options_that_do_not_fit(tmp_path: Path, words: list[str], message: str) -> None:
+    hyp = write(tmp_path / "hyp", CASED)
+    code, output = run(*(word.format(hyp=hyp, tmp=tmp_path) for word in words))
+    assert code == 1 and message in output and output.count("\n") == 1
+
+
+def test_meteor_needs_a_language() -> None:
+    with pytest.raises(ConfigError, match="--also meteor: expected the languages"):
+        Comparison(also=["meteor"])
+
+
+GIVEN = {"label": "Theirs", "hypotheses": "theirs.de"}
+
+
+@pytest.mark.parametrize(
+    ("row", "systems", "message"),
+    [
+        ({"system": "small"}, {}, "leave system out"),
+        ({"at": "last"}, {}, "leave at out"),
+        ({"text_of": "smal"}, {}, "text_of names system 'smal'; expected one of small, large"),
+        ({"against": "Largo"}, {}, "no other trained row of its test set is called 'Largo'"),
+        ({}, {"large": {"corpus": "other", "languages": "en-de", "training": {"epochs": 4}}}, "say whose text"),
+    ],
+)
+def test_rows_of_given_translations_are_checked(row: dict[str, str], systems: dict[str, object], message: str) -> None:
+    rows = [*fakes.TABLE["rows"], GIVEN | row]  # type: ignore[misc]
+    both = {**fakes.TABLE["systems"], **systems}  # type: ignore[dict-item]
+    with pytest.raises(ValueError, match=message):
+        Table.model_validate(fakes.TABLE | {"rows": rows, "systems": both})
