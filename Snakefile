@@ -26,6 +26,7 @@ include: "workflow/rules/decode.smk"
 include: "workflow/rules/score.smk"
 include: "workflow/rules/report.smk"
 include: "workflow/rules/track.smk"
+include: "workflow/rules/last_words.smk"
 
 
 rule all:
@@ -52,7 +53,3 @@ for name in PLAN.tables:
         input:
             lambda _, name=name: or_exit(PLAN.inputs, name),
         localrule: True
-
-
-onsuccess:
-    print(closing_words(PLAN, TARGETS))

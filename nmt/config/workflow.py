@@ -57,6 +57,9 @@ class Workflow(Strict):
     limit: Positive | None = Field(
         None, description="keep only this many lines of every split, for a trial; several sources share them"
     )
+    strict: bool = Field(
+        False, description="true: a run whose results have warnings fails at its end (docs/how-to/warnings.md)"
+    )
     results: UserPath = Field(Path("results"), description="folder that everything is written to")
     tracking: Tracking = Field(Tracking(), description="MLflow")
     corpora: dict[Name, CustomCorpus] = Field(

@@ -169,7 +169,7 @@ def _check_no_circle(
     where: str, key: SystemKey, helper: SystemKey, system: System, tables: Mapping[str, Table]
 ) -> None:
     """Reject a helper that needs the very system that it helps."""
-    if key in _with_helpers({helper: system}, tables):
+    if key in with_helpers({helper: system}, tables):
         raise ConfigError(
             f"{where}: expected a system that does without {key[1]}, got {'/'.join(helper)}; name another"
         )
@@ -214,7 +214,7 @@ def _translator(where: str, added: AddedText, tables: Mapping[str, Table]) -> Sy
     return choose(f"{where}.model: no system", added.system, table.systems)
 
 
-def _with_helpers(systems: Mapping[SystemKey, System], tables: Mapping[str, Table]) -> dict[SystemKey, System]:
+def with_helpers(systems: Mapping[SystemKey, System], tables: Mapping[str, Table]) -> dict[SystemKey, System]:
     """Systems, those that must be trained before them, those before these, and so on."""
     reached, waiting = dict(systems), list(systems.items())
     while waiting:
@@ -299,7 +299,7 @@ def check_vectors(name: str, tables: Mapping[str, Table], settings: Workflow) ->
     """Reject a system of a row, or one that must be trained before, whose word vectors have no file in the settings."""
     rows = tables[name].rows
     systems = {(name, row.system): tables[name].systems[row.system] for row in rows if row.system}
-    for (table, key), system in _with_helpers(systems, tables).items():
+    for (table, key), system in with_helpers(systems, tables).items():
         for vectors in system.word_vectors.values():
             if vectors not in settings.word_vectors:
                 raise ConfigError(

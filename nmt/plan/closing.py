@@ -1,11 +1,16 @@
-"""The last words of a workflow: the tables just built, and where to look at everything."""
+"""The last words of a workflow: the tables just built, where to look at everything, and all warnings."""
 
-from collections.abc import Iterable
+import sqlite3
+from collections.abc import Iterable, Sequence
+from contextlib import closing, suppress
 from pathlib import Path
 
 from nmt.config.workflow import Workflow
 from nmt.plan.plan import Plan
-from nmt.system.files import read_json
+from nmt.plan.warned import table_warnings
+from nmt.system.errors import DataError
+from nmt.system.files import Json, read_json
+from nmt.system.warnings import StageWarning
 
 
 def requested_tables(settings: Workflow, targets: Iterable[str]) -> list[str]:
@@ -17,11 +22,39 @@ def requested_tables(settings: Workflow, targets: Iterable[str]) -> list[str]:
 
 def closing_words(plan: Plan, targets: Iterable[str]) -> str:
     """The tables just built, and where to look at figures, MLflow and a report."""
-    results = plan.settings.results
-    lines = [line for table in requested_tables(plan.settings, targets) for line in _of_table(plan, table)]
-    lines += _of_store(results / "tracking.json")
+    tables, results = requested_tables(plan.settings, targets), plan.settings.results
+    lines = [line for table in tables for line in _of_table(plan, table)]
+    lines += _of_stores(plan, tables)
     lines.append(f"report   nmt page {results} report.html   writes all tables and figures on one page")
     return "\n".join(lines)
+
+
+def requested_warnings(plan: Plan, targets: Sequence[str]) -> list[StageWarning]:
+    """The distinct warnings of everything that the requested tables, or their inputs, are made from."""
+    tables = [target.partition("_")[2] for target in targets] or plan.settings.tables
+    return list(dict.fromkeys(warning for table in tables for warning in table_warnings(plan, table)))
+
+
+def warning_lines(warnings: Iterable[StageWarning]) -> list[str]:
+    """One line for each warning: file, count, and what to do."""
+    return [f"warning  {warning}" for warning in warnings]
+
+
+def check_strict(settings: Workflow, warnings: Sequence[StageWarning]) -> None:
+    """Raise DataError if there are warnings and the settings forbid them."""
+    if settings.strict and warnings:
+        raise DataError(
+            f"strict: true: expected results without warnings, got the {len(warnings)} above; do what they say and run "
+            "again, or accept them with strict: false"
+        )
+
+
+def forget_failed(plan: Plan, targets: Iterable[str]) -> None:
+    """Delete the markers of runs that could not be published, so that the next workflow tries again."""
+    for table in requested_tables(plan.settings, targets):
+        for marker in map(Path, plan.markers(table)):
+            if _status(marker).get("status") == "failed":
+                marker.unlink()
 
 
 def _of_table(plan: Plan, table: str) -> list[str]:
@@ -36,10 +69,31 @@ def _of_table(plan: Plan, table: str) -> list[str]:
     ]
 
 
-def _of_store(tracking: Path) -> list[str]:
-    if not tracking.is_file():
-        return []
-    results, uri = tracking.parent, read_json(tracking).get("uri")
+def _of_stores(plan: Plan, tables: Iterable[str]) -> list[str]:
+    """One line for each MLflow store that has runs of the tables."""
+    published = (_status(Path(marker)) for table in tables for marker in plan.markers(table))
+    stores = dict.fromkeys(record["uri"] for record in published if _is_published(record))
+    return [f"MLflow   {uri}   look at it with: {_viewer(plan.settings.results, uri)}" for uri in stores]
+
+
+def _viewer(results: Path, uri: str) -> str:
+    """The command that shows a store; `make ui` shows the one that the results folder names."""
     place = "" if results == Workflow.model_fields["results"].default else f" RESULTS={results}"
-    command = f"make ui{place}" if Path("Makefile").is_file() else f"mlflow ui --backend-store-uri {uri}"
-    return [f"MLflow   {uri}   look at it with: {command}"]
+    is_current = _status(results / "tracking.json").get("uri") == uri
+    return f"make ui{place}" if is_current and Path("Makefile").is_file() else f"mlflow ui --backend-store-uri {uri}"
+
+
+def _is_published(record: Json) -> bool:
+    """Whether a marker says that a run was published, and its store, if it is a file, still has the run."""
+    if record.get("status") != "published" or not record["uri"].startswith("sqlite:///"):
+        return record.get("status") == "published"
+    store = Path(record["uri"].removeprefix("sqlite:///").partition("?")[0]).absolute().as_uri()
+    with suppress(sqlite3.Error), closing(sqlite3.connect(f"{store}?mode=ro", uri=True)) as database:
+        query = "SELECT 1 FROM runs WHERE run_uuid = ? AND lifecycle_stage = 'active'"
+        return database.execute(query, [record["run"]]).fetchone() is not None
+    return False
+
+
+def _status(file: Path) -> Json:
+    """What a marker of a run or ``tracking.json`` says; empty if there is none."""
+    return dict(read_json(file)) if file.is_file() else {}

@@ -145,9 +145,12 @@ class Plan:
     def table_files(self, table: str) -> list[str]:
         """All files of a table's target: the table, its figures, and the markers of its runs in MLflow."""
         pages = [f"{self.layout.table(table)}.{kind}" for kind in ("md", "csv", "html", "json")]
+        return [*pages, str(self.layout.figures(table)), *self.markers(table)]
+
+    def markers(self, table: str) -> list[str]:
+        """The files that say where the runs of a table are in MLflow."""
         runs: list[tuple[str, int | str]] = [*self.runs(table), *self.ensembles(table)]
-        published = [f"{self.layout.run(table, *run)}/tracked.json" for run in runs]
-        return [*pages, str(self.layout.figures(table)), *published]
+        return [f"{self.layout.run(table, *run)}/tracked.json" for run in runs]
 
     def inputs(self, table: str, *systems: str) -> list[str]:
         """All files that some systems of a table, by default all with rows, and their rows are made from."""
@@ -175,7 +178,8 @@ class Plan:
     def report_settings(self, tables: list[str]) -> str:
         """The settings that the closing stages read, as JSON; another device, mirror or corpus re-makes nothing."""
         unused: dict[str, Any] = {
-            "device": "auto", "processes": 1, "shards": Shards(), "mirror": None, "corpora": {}, "word_vectors": {},
+            "device": "auto", "processes": 1, "shards": Shards(), "mirror": None, "strict": False, "corpora": {},
+            "word_vectors": {},
         }  # fmt: skip
         if not any("picture" in self.tables[table].figures for table in tables):
             unused["images"] = {}

@@ -69,7 +69,18 @@ def _scores(data: Json) -> Grid:
     header = ["system", *map(_heading, keys), *(column.heading for column in columns), "BLEU, detokenised"]
     body = [_score_cells(row, columns, keys) for row in rows]
     notes = [f"{row['label']}: {' '.join(row['note'].split())}." for row in rows if row["note"]]
+    notes += _warned(rows)
     return Grid("scores", "Scores", header, body, [*_about(data), *notes], [row["quoted"] for row in rows])
+
+
+def _warned(rows: Sequence[Json]) -> list[str]:
+    """Return one note for each distinct warning, with the rows whose scores it touches if it does not touch all."""
+    trained = {row["label"]: None for row in rows if not row["quoted"]}
+    touched: dict[str, dict[str, None]] = {}
+    for row in rows:
+        for warning in row.get("warnings", []):
+            touched.setdefault(f"{warning['text']} ({warning['file']}).", {})[row["label"]] = None
+    return [f"{'Warning' if labels == trained else ', '.join(labels)}: {text}" for text, labels in touched.items()]
 
 
 @dataclass
@@ -339,6 +350,7 @@ def _data(data: Json) -> Grid:
         for split, counts in corpus["splits"].items():
             shared = 0 if data["limit"] else counts.get("shared", 0)  # counted before a trial cuts the splits
             reasons = {**counts["dropped"], "shared with a held-out split": shared}
+            reasons |= {f"too long for {system}": count for system, count in counts.get("too_long", {}).items()}
             dropped = ", ".join(f"{count:,} {reason}" for reason, count in reasons.items() if count)
             kept = counts["kept"]
             words = [number(count / kept if kept else None, 1) for count in counts["words"].values()]

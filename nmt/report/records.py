@@ -12,11 +12,15 @@ from nmt.config.table import Table
 from nmt.plan.layout import Layout
 from nmt.system.errors import DataError
 from nmt.system.files import Json, atomic_directory, read_lines
+from nmt.system.warnings import record_of
 
 OF_RUN = ("training.json", "log.jsonl")
 # In the order in which a run writes them; the workflow relies on it. References may not be redistributed.
 OF_ROW = ("decoding.json", "hypotheses.tok", "hypotheses.detok", "scores.json")
 OF_OUTPUT = OF_ROW[1:]  # of translations given as a file
+# Only outputs that are degraded have these.
+WARNINGS_OF_RUN = (record_of(Path("training.json")).name,)
+WARNINGS_OF_ROW = tuple(record_of(Path(file)).name for file in ("hypotheses.txt", "scores.json"))
 ALIGNMENTS = "alignments.json"
 
 
@@ -34,12 +38,15 @@ def keep(name: str, table: Table, layout: Layout, seeds: Sequence[int]) -> None:
     Raises:
         DataError: a file is missing.
     """
-    paths = dict.fromkeys(attended(name, table, layout, seeds))
+    paths, warnings = dict.fromkeys(attended(name, table, layout, seeds)), list[Path]()
     for row in (row for row in table.rows if row.is_scored):
         runs = [layout.run(name, row.system, seed) for seed in table.seeds_of(row.system, seeds)] if row.system else []
         scores = [layout.scores(name, row, table.test_of(row), model) for model in table.models_of(row, seeds)]
         paths |= dict.fromkeys([run / file for run in runs for file in OF_RUN])
         paths |= dict.fromkeys([folder / file for folder in scores for file in (OF_ROW if row.system else OF_OUTPUT)])
+        warnings += [run / file for run in runs for file in WARNINGS_OF_RUN]
+        warnings += [folder / file for folder in scores for file in WARNINGS_OF_ROW]
+    paths |= dict.fromkeys(path for path in warnings if path.is_file())
     with atomic_directory(layout.records(name)) as out:
         for path in paths:
             if not path.is_file():

@@ -5,6 +5,7 @@ import math
 import os
 import statistics
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from nmt.config.table import ALWAYS, Row, Table
 from nmt.corpora.catalogue import TRAIN_SAMPLE, TRAINING, with_corpus_of
 from nmt.plan.layout import Layout
 from nmt.plan.systems import experiment
+from nmt.plan.warned import row_warnings
 from nmt.report.plots import TITLES
 from nmt.report.records import read_log, train_nll
 from nmt.scoring.samples import samples
@@ -184,6 +186,7 @@ class _Gather:
             "code_version": _distinct(start.get("code_version") for start in starts),
             "provenance": self.records(row),
             **{key: scored[key] for key in ("references_sha256", "synthetic")},
+            **self.warnings(row),
         }  # fmt: skip
 
     def scored(self, row: Row) -> Json:
@@ -206,6 +209,12 @@ class _Gather:
     def records(self, row: Row) -> list[str]:
         """The records of a row's scores."""
         return [self.record(folder / "scores.json") for folder in self.folders(row).values()]
+
+    def warnings(self, row: Row) -> Json:
+        """The warnings that touch a row's scores, as ``warnings``; nothing if there are none."""
+        found = row_warnings(self.name, self.table, row, self.layout, self._seeds)
+        touching = [asdict(warning) for warning in found if warning.scores]
+        return {"warnings": touching} if touching else {}
 
     def against(self, baseline: Row, row: Row) -> Json:
         """Paired bootstrap test of a row against a baseline row, for each pair of their models.
@@ -284,6 +293,7 @@ class _Gather:
         used = {split: _distinct(name for _, name, used_split in uses if used_split == split) for _, _, split in uses}
         splits = {
             split: counts
+            | self._left_out(split, used[split])
             | {
                 "systems": used[split],
                 "source": corpus["splits"].get(split, {}).get(system.source),
@@ -297,6 +307,13 @@ class _Gather:
             "corpus": corpus["corpus"], "languages": system.languages, "systems": names, "splits": splits,
             "licence": corpus.get("licence"), "synthetic": bool(corpus.get("synthetic")),
         }  # fmt: skip
+
+    def _left_out(self, split: str, systems: Sequence[str]) -> Json:
+        """The pairs of a split that are too long for the models, by system, as ``too_long``; nothing if none is."""
+        key = {"train": "too_long", "valid": "too_long_valid"}.get(split)
+        runs = {name: self.layout.run(self.name, name, self.seeds(name)[0]) for name in systems if key}
+        counts = {name: read_json(run / "training.json").get(key) for name, run in runs.items()}
+        return {"too_long": found} if (found := {name: count for name, count in counts.items() if count}) else {}
 
     def subwords(self) -> list[Json]:
         """Subwords per sentence and per word of each encoded corpus, by split and language."""

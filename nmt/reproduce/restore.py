@@ -6,7 +6,7 @@ from pathlib import Path
 
 from nmt.config.table import Row
 from nmt.plan.plan import Plan
-from nmt.report.records import OF_ROW, OF_RUN, attended
+from nmt.report.records import OF_ROW, OF_RUN, WARNINGS_OF_ROW, WARNINGS_OF_RUN, attended
 from nmt.reproduce.runs import Run, lacks_inputs, say
 from nmt.scoring.score import ENDINGS, compared_with
 from nmt.system.files import atomic_directory, read_json, sha256
@@ -111,6 +111,13 @@ def _records(run: Run) -> dict[Path, Path]:
     return {path: _record(run, path) for path in (*training, *attention, *rows)}
 
 
+def _warnings(run: Run) -> dict[Path, Path]:
+    """The warnings of a run that have records, each with its record."""
+    paths = [] if run.members else [run.folder / file for file in WARNINGS_OF_RUN]
+    paths += [folder / file for folder in run.score_folders() for file in WARNINGS_OF_ROW]
+    return {path: _record(run, path) for path in paths if _record(run, path).is_file()}
+
+
 def _references(run: Run, row: Row) -> dict[str, Path]:
     """The texts that a row's translations are compared with, by the name of their copy in the score folder."""
     return compared_with(*run.texts(row), run.test(row), *run.system.languages.split("-"))
@@ -143,7 +150,7 @@ def _is_same(run: Run, text: Path, recorded: str) -> bool:
 def _restore_run(run: Run) -> None:
     """Copy the records of a run and the texts of its rows to its folder, all or nothing."""
     with atomic_directory(run.folder) as out:
-        copies = [(record, path) for path, record in _records(run).items()]
+        copies = [(record, path) for path, record in (_records(run) | _warnings(run)).items()]
         for folder, row in run.score_folders().items():
             copies += [(text, folder / file) for file, text in _references(run, row).items()]
         for source, path in copies:

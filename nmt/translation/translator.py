@@ -321,7 +321,7 @@ class Translator:
             warn(
                 "sources cut", file, cut,
                 f"{cut:,} of {lines:,} sources were cut to {self.model.longest - 2} pieces, the model's limit",
-                "split long lines into sentences, or train with a larger model.max_positions",
+                "split long lines into sentences, or train with a larger model.max_positions", split=Path(file).stem,
             )  # fmt: skip
 
     @property

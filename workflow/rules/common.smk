@@ -7,7 +7,7 @@ from pathlib import Path
 from nmt.config.choices import NETWORKS
 from nmt.plan import commands
 from nmt.plan.checks import check_tools
-from nmt.plan.closing import closing_words, requested_tables
+from nmt.plan.closing import requested_tables
 from nmt.plan.load import or_exit
 from nmt.plan.plan import Plan
 from nmt.plan.resources import device_resources, training_resources
