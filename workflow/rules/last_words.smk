@@ -5,19 +5,18 @@ import logging
 from nmt.plan.closing import check_strict, closing_words, forget_failed, requested_warnings, warning_lines
 from nmt.system.errors import DataError
 from snakemake.common import NOTHING_TO_BE_DONE_MSG
-from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
 
 
-def last_words(words):
-    """Print words and all warnings; raises WorkflowError if the settings forbid warnings."""
+def last_words(*words):
+    """Print words and all warnings; exit with an error if the settings forbid warnings."""
     try:
         warnings = requested_warnings(PLAN, TARGETS)
         print(*words, *warning_lines(warnings), sep="\n", flush=True)
         forget_failed(PLAN, TARGETS)
         check_strict(PLAN.settings, warnings)
     except DataError as error:
-        raise WorkflowError(str(error)) from None
+        sys.exit(f"snakemake: {error}")  # Snakemake would show an exception's traceback
 
 
 class NothingToDo(logging.Handler):
@@ -25,7 +24,7 @@ class NothingToDo(logging.Handler):
 
     def emit(self, record):
         if record.getMessage() == NOTHING_TO_BE_DONE_MSG and not workflow.dryrun:
-            last_words([closing_words(PLAN, TARGETS)])
+            last_words(closing_words(PLAN, TARGETS))
 
 
 if workflow.is_main_process:
@@ -33,8 +32,8 @@ if workflow.is_main_process:
 
 
 onsuccess:
-    last_words([closing_words(PLAN, TARGETS)])
+    last_words(closing_words(PLAN, TARGETS))
 
 
 onerror:
-    last_words([])
+    last_words()
