@@ -18,7 +18,7 @@ from nmt.system.warnings import warn
 from nmt.training.distributed import process_group
 from nmt.training.experiment import Experiment, identity
 from nmt.training.trainer import Trainer
-from nmt.training.warm_start.parent import NO_PARENT, read_parent
+from nmt.training.warm_start.parent import read_parent
 from nmt.training.word_vectors import load_vectors
 
 
@@ -64,19 +64,16 @@ def train(
         chosen, version = machine.prepare(device, threads), machine.code_version()
         if processes.first:
             check_encoded(encoded)
-        meta, state, parent = read_meta(encoded), run / "state", NO_PARENT
-        if initialise:
-            config, parent = read_parent(initialise, encoded, config, state)
-            if processes.first:
-                print(f"starts from {initialise}, {parent}", file=sys.stderr)
+        meta, state = read_meta(encoded), run / "state"
+        config, parent = read_parent(initialise, encoded, config, state)
         _check_tying(config, meta, encoded)
         start = load_vectors(encoded, vectors or {}, config.model.width)
-        inputs = {"config": config.model_dump(mode="json"), "seed": seed, "data": meta["splits"]}
-        inputs |= {"subwords": meta["subwords"], **start.fingerprint, **parent.fingerprint}
-        inputs |= feature_fingerprint(config.model, images)
+        features = feature_fingerprint(config.model, images)
+        inputs = _inputs(config, seed, meta, start.fingerprint | parent.fingerprint | features)
+        same = identity(config, inputs)
         with exclusive_lock(run, "train.lock") if processes.first else nullcontext():
             if processes.first:
-                claim_state(state, same := identity(config, inputs), inputs["config"])
+                claim_state(state, same, inputs["config"])
             trainer = Trainer(encoded, state, config, seed, chosen, images, processes, start, parent)
             if processes.first:
                 facts = {"name": name, "identity": same, "corpus": meta["corpus"], "code_version": version}
@@ -122,6 +119,12 @@ def _warn_of_skipped(run: Path, trainer: Trainer) -> None:
             f"{skipped:,} of {trainer.progress.update:,} updates were skipped, as their gradient was not a number",
             "lower schedule.peak, raise warmup, or set clip: 1.0",
         )  # fmt: skip
+
+
+def _inputs(config: Experiment, seed: int, meta: dict[str, Any], fingerprints: dict[str, Any]) -> dict[str, Any]:
+    """Return what a training is made from."""
+    text = {"data": meta["splits"], "subwords": meta["subwords"]}
+    return {"config": config.model_dump(mode="json"), "seed": seed, **text, **fingerprints}
 
 
 def _check_tying(config: Experiment, meta: dict[str, Any], encoded: Path) -> None:

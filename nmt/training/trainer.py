@@ -53,6 +53,8 @@ class Trainer:
         self.model = build(config.model, sizes[0], sizes[1], meta["ids"]["pad"]).to(device)
         vectors.fill(self.model)
         parent.fill(self.model)
+        if processes.first:
+            parent.show()
         freeze(self.model, self.config.freeze)
         looks = isinstance(config.model, MultimodalConfig) or images
         pictures = partial(pictures_of_split, config.model, None, images) if looks else None

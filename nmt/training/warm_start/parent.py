@@ -1,5 +1,6 @@
 """The trained model that a training starts from: which of its weights fit, and how they are copied."""
 
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,24 +67,26 @@ class Parent:
                 "folder and no checkpoint; put the folder back (--initialise)"
             )
 
-    def __str__(self) -> str:
-        """What is taken, new and left out, in one line."""
+    def show(self) -> None:
+        """Write to standard error what is taken, new and left out; nothing without it."""
         lines = []
         for what, counts in self.facts.items():
             if isinstance(counts, dict):
                 told = (f"{count:,} {how.replace('_', ' ')}" for how, count in counts.items() if count)
                 lines.append(f"{what.replace('_', ' ')}: {', '.join(told)}")
-        return f"weights {self.facts['weights_sha256'][:12]}…; {'; '.join(lines)}"
+        if lines and self.folder:
+            checksum = self.facts["weights_sha256"]
+            print(f"starts from {self.folder}, weights {checksum[:12]}…; {'; '.join(lines)}", file=sys.stderr)
 
 
 NO_PARENT = Parent(None, {}, {})
 
 
-def read_parent(folder: Path, encoded: Path, config: Experiment, state: Path) -> tuple[Experiment, Parent]:
+def read_parent(folder: Path | None, encoded: Path, config: Experiment, state: Path) -> tuple[Experiment, Parent]:
     """Read what a training needs to know of its parent.
 
     Args:
-        folder: model directory; it need not exist any more after the training has begun.
+        folder: model directory, if any; it need not exist any more after the training has begun.
         encoded: the encoded corpus of the training.
         config: of the training; without ``model`` it gets the parent's.
         state: folder of the training's state, which names the parent by its checksum.
@@ -95,6 +98,8 @@ def read_parent(folder: Path, encoded: Path, config: Experiment, state: Path) ->
         ConfigError: there is no such folder, or its model does not fit.
         DataError: a file of the folder is missing or damaged.
     """
+    if folder is None:
+        return config, NO_PARENT
     if not folder.exists() and (state / "identity.json").is_file():
         begun = read_json(state / "identity.json")
         if facts := begun["identity"].get("initialise"):
@@ -104,10 +109,7 @@ def read_parent(folder: Path, encoded: Path, config: Experiment, state: Path) ->
     if why := why_unfit(config.model, made.model):
         raise ConfigError(f"{folder}: {why}")
     checksum = _checksum(folder, config.initialise or made.sha256)
-    ours, theirs = (
-        [Vocabulary(encoded / f"{side}.model") for side in SIDES],
-        load_vocabularies(folder, made.vocabularies),
-    )
+    ours, theirs = load_vocabularies(encoded, {}), load_vocabularies(folder, made.vocabularies)
     pieces = {side: _shared(own, other) for side, own, other in zip(SIDES, ours, theirs, strict=True)}
     with torch.device("meta"):
         model = build(config.model, len(ours[0]), len(ours[1]), ours[0].ids.pad)
