@@ -277,7 +277,7 @@ def killed(stage: str) -> Callable[[Workshop], Try]:
 def two_trainings(shop: Workshop) -> Try:
     with shop.copy("training") as folder:
         first = in_mid_training(folder)
-        refused(run(folder, "training"), "another process trains here")
+        refused(run(folder, "training"), "is at work here")
         first.communicate()
         return Try(first.returncode == 0 and shop.same(folder, "training"))
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from nmt.cli.options import COUNT, PATH, config_option, languages_option, load_settings, shard_option
+from nmt.cli.options import COUNT, OUTPUT, PATH, config_option, languages_option, load_settings, shard_option
 from nmt.system.errors import ConfigError
 from nmt.system.warnings import recorded
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("corpus")
 @click.argument("languages")
-@click.argument("out", type=PATH)
+@click.argument("out", type=OUTPUT)
 @click.option(
     "--mirror",
     type=PATH,
@@ -55,7 +55,7 @@ def download(
 @click.argument("raw", type=PATH)
 @click.argument("text", type=PATH)
 @click.argument("translations", type=PATH)
-@click.argument("out", type=PATH)
+@click.argument("out", type=OUTPUT)
 @languages_option
 @click.option("--copies", type=COUNT, default=1, help="How often the true pairs are repeated.")
 @click.option("--tag", show_default="no tag", help="A word put before each added source sentence.")
@@ -76,7 +76,7 @@ def mix(raw: Path, text: Path, translations: Path, out: Path, languages: str, co
 
 @click.command()
 @click.argument("raw", type=PATH)
-@click.argument("out", type=PATH)
+@click.argument("out", type=OUTPUT)
 @languages_option
 @config_option
 @click.option("--jobs", type=COUNT, default=1, help="Worker processes.")
@@ -93,7 +93,7 @@ def clean(raw: Path, out: Path, languages: str, settings: str, jobs: int, shard:
 @click.command()
 @click.argument("raw", type=PATH)
 @click.argument("clean", type=PATH)
-@click.argument("out", type=PATH)
+@click.argument("out", type=OUTPUT)
 @languages_option
 @click.option("--count", type=COUNT, required=True, help="Number of sentence pairs.")
 def sample(raw: Path, clean: Path, out: Path, languages: str, count: int) -> None:
@@ -109,7 +109,7 @@ def sample(raw: Path, clean: Path, out: Path, languages: str, count: int) -> Non
 
 @click.command()
 @click.argument("clean", type=PATH)
-@click.argument("out", type=PATH)
+@click.argument("out", type=OUTPUT)
 @languages_option
 @config_option
 @click.option("--threads", type=COUNT, default=1, help="CPU threads.")
@@ -138,7 +138,7 @@ def inherit_subwords(parent: Path, out: Path, languages: str, dropout: float, se
 @click.command()
 @click.argument("clean", type=PATH)
 @click.argument("subwords", type=PATH)
-@click.argument("out", type=PATH)
+@click.argument("out", type=OUTPUT)
 @languages_option
 @shard_option
 def encode(clean: Path, subwords: Path, out: Path, languages: str, shard: "Shard | None") -> None:

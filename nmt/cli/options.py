@@ -1,8 +1,10 @@
 """Options that several commands share, with their parameter types and checks."""
 
 import math
+import os
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -19,6 +21,31 @@ Model = TypeVar("Model", bound="BaseModel")
 Command = Callable[..., Any]
 
 PATH = click.Path(path_type=Path)
+
+
+class Output(click.Path):
+    """The path of a stage's output. The command holds a lock beside it, so that no second one writes it meanwhile.
+
+    Jobs that share an output (`shard_option`) have a lock each.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path; raises DataError if another process writes there."""
+        from nmt.system.locks import exclusive
+
+        out = Path(os.fsdecode(super().convert(value, param, ctx)))
+        shard, place = ctx and ctx.params.get("shard"), out.resolve()
+        part = f".{shard.number}-of-{shard.of}" if shard else ""
+        if ctx:
+            with suppress(OSError):  # the command says what is wrong with the path
+                ctx.with_resource(exclusive(place.parent / f".{place.name}{part}.lock", out, keep=False))
+        return out
+
+
+OUTPUT = Output()
 COUNT = click.IntRange(1)
 SEED = click.IntRange(0, 2**32 - 1)
 DEVICE = click.Choice(["auto", "cpu", "cuda"])
@@ -70,6 +97,7 @@ shard_option = click.option(
     "--shard",
     metavar="2/8",
     callback=parse_shard,
+    is_eager=True,  # `Output` needs it
     show_default="all of it",
     help="Do only this part of the work. The same command without --shard does the missing parts and joins all.",
 )

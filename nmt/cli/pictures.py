@@ -5,12 +5,12 @@ from typing import Any
 
 import click
 
-from nmt.cli.options import COUNT, PATH, device_options
+from nmt.cli.options import COUNT, OUTPUT, PATH, device_options
 from nmt.config.choices import NETWORKS
 
 
 @click.command()
-@click.argument("out", type=PATH)
+@click.argument("out", type=OUTPUT)
 @click.option("--limit", type=COUNT, show_default="all pictures", help="Draw only the first pictures of each split.")
 def draw(out: Path, limit: int | None) -> None:
     """Draw the pictures of the built-in corpus of scenes into the folder OUT, with a list of names for each split."""
@@ -22,7 +22,7 @@ def draw(out: Path, limit: int | None) -> None:
 @click.command()
 @click.argument("folder", type=PATH)
 @click.argument("names", type=PATH)
-@click.argument("out", type=PATH)
+@click.argument("out", type=OUTPUT)
 @click.option("--backbone", type=click.Choice(NETWORKS), default="resnet50", help="The image network.")
 @click.option(
     "--weights", type=PATH, show_default="its package, else a download", help="File of the backbone's weights."
@@ -68,7 +68,7 @@ def neighbours(features: Path, folder: Path, names: Path, out: Path, pictures: i
 
 @click.command()
 @click.argument("text", type=PATH)
-@click.argument("out", type=PATH)
+@click.argument("out", type=OUTPUT)
 def lsa(text: Path, out: Path) -> None:
     """Learn a latent semantic analysis of TEXT, the descriptions of the training images; writes OUT (.npz)."""
     from nmt.data.descriptions import learn
@@ -80,7 +80,7 @@ def lsa(text: Path, out: Path) -> None:
 @click.argument("analysis", type=PATH)
 @click.argument("sentences", type=PATH)
 @click.argument("descriptions", type=PATH)
-@click.argument("out", type=PATH)
+@click.argument("out", type=OUTPUT)
 def pseudo_regions(analysis: Path, sentences: Path, descriptions: Path, out: Path) -> None:
     """Turn the other descriptions of each image into vectors, used as image features; writes the array OUT (.npy).
 

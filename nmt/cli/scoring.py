@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nmt.cli.options import PATH, check_languages
+from nmt.cli.options import OUTPUT, PATH, check_languages
 from nmt.config.choices import ON_REQUEST, TOKENIZERS
 from nmt.system.errors import ConfigError
 
@@ -73,7 +73,10 @@ def _comparison(tokenize: Any, lowercase: bool | None, languages: str | None, al
     help="Of a corpus's test set: model directory that wrote the translations.",
 )
 @click.option(
-    "--out", type=PATH, show_default="none", help="Of a corpus's test set: folder of scores.json and the texts scored."
+    "--out",
+    type=OUTPUT,
+    show_default="none",
+    help="Of a corpus's test set: folder of scores.json and the texts.",
 )
 @plain_text_options
 def score(

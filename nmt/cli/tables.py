@@ -48,13 +48,15 @@ def report(table: Path, settings: str, words_only: bool) -> None:
     from nmt.plan.layout import Layout
     from nmt.report.rewrite import rewrite
     from nmt.report.write import report as write_report
+    from nmt.system.locks import exclusive
     from nmt.system.warnings import recorded
 
     workflow = load_settings(Workflow, settings)
     layout = Layout(workflow.results, workflow.limit)
-    if words_only:
-        rewrite(table.stem, load_table(table), layout)
-    else:
+    page = layout.table(table.stem)
+    with exclusive(page.with_name(f".{page.name}.lock"), page, keep=False):
+        if words_only:
+            return rewrite(table.stem, load_table(table), layout)
         with recorded("report", layout.figures(table.stem)):
             write_report(table.stem, load_table(table), layout, workflow.seeds, workflow.images)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from nmt.cli.options import PATH, PositiveNumber, device_options
+from nmt.cli.options import OUTPUT, PATH, PositiveNumber, device_options
 
 
 @click.command()
@@ -24,7 +24,7 @@ def serve(models: tuple[Path, ...], host: str, port: int, rate: float, device: s
 
 @click.command()
 @click.argument("model", type=PATH)
-@click.argument("out", type=PATH)
+@click.argument("out", type=OUTPUT)
 @click.option(
     "--format",
     "to",

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from nmt.cli.options import PATH, SEED, check_run_name, config_option, device_options, load_settings
+from nmt.cli.options import OUTPUT, PATH, SEED, check_run_name, config_option, device_options, load_settings
 
 
 @click.command()
@@ -78,7 +78,7 @@ def train(
 
 @click.command()
 @click.argument("run", type=PATH)
-@click.argument("model", type=PATH)
+@click.argument("model", type=OUTPUT)
 @click.option(
     "--at", default="best", help="Checkpoints: last | best | epoch 16 | update 4000 | average 10 | average best 5."
 )
@@ -96,7 +96,7 @@ def average(run: Path, model: Path, at: str, encoded: Path) -> None:
 
 @click.command()
 @click.argument("models", type=PATH, nargs=-1, required=True)
-@click.argument("out", type=PATH)
+@click.argument("out", type=OUTPUT)
 def ensemble(models: tuple[Path, ...], out: Path) -> None:
     """Join the model directories MODELS into one, OUT, that translates by the mean of their probabilities."""
     from nmt.system.warnings import recorded

@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nmt.cli.options import COUNT, PATH, config_option, device_options, load_settings, search_options, shard_option
+from nmt.cli.options import (
+    COUNT,
+    OUTPUT,
+    PATH,
+    config_option,
+    device_options,
+    load_settings,
+    search_options,
+    shard_option,
+)
 from nmt.cli.streams import check_streams, read_source, run_prompt, write_output
 from nmt.system.errors import ConfigError
 
@@ -19,7 +28,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("model", type=PATH)
 @click.argument("source", type=PATH)
-@click.argument("out", type=PATH)
+@click.argument("out", type=OUTPUT)
 @config_option
 @click.option(
     "--images",
@@ -66,7 +75,7 @@ def decode(
 @click.command("translate-text")
 @click.argument("model", type=PATH)
 @click.argument("text", type=PATH)
-@click.argument("out", type=PATH)
+@click.argument("out", type=OUTPUT)
 @config_option
 @device_options
 def translate_text(model: Path, text: Path, out: Path, settings: str, device: str, threads: int | None) -> None:

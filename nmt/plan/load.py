@@ -11,17 +11,17 @@ from nmt.config.types import check_name
 from nmt.config.workflow import Workflow
 from nmt.config.yaml import load_yaml, nearest, parse, read_config, validate
 from nmt.plan.layout import table_path
-from nmt.system.errors import ConfigError
+from nmt.system.errors import ConfigError, DataError
 
 Arguments = ParamSpec("Arguments")
 Value = TypeVar("Value")
 
 
 def or_exit(function: Callable[Arguments, Value], *arguments: Arguments.args, **named: Arguments.kwargs) -> Value:
-    """Call a function; exit with the message of a ConfigError, as Snakemake would show an exception's traceback."""
+    """Call a function; exit with the message of an error that users can fix; Snakemake would show its traceback."""
     try:
         return function(*arguments, **named)
-    except ConfigError as error:
+    except (ConfigError, DataError) as error:
         sys.exit(f"snakemake: {error}")
 
 

@@ -23,7 +23,7 @@ from nmt.reproduce.runs import Run, is_outdated, lacks_inputs, say, scoring_of_o
 from nmt.system.errors import DataError
 from nmt.system.gpus import PER_GPU, available
 from nmt.system.interrupt import Interrupted, signal_handlers
-from nmt.training.train import exclusive_lock
+from nmt.system.locks import exclusive
 
 OUTCOMES = ("done", "unfinished", "failed", "left out")
 POLL = 0.2  # seconds between looks at the clock
@@ -135,7 +135,7 @@ def _make_all(runs: Sequence[Run], ensembles: Sequence[Run], clock: Clock, at_on
 def _try_make(run: Run, clock: Clock, at_once: int) -> str:
     """Make a run; returns its outcome."""
     try:
-        with exclusive_lock(run.folder, "reproduce.lock"):
+        with exclusive(run.folder / "reproduce.lock", run.folder):
             _make(run, clock, at_once)
     except OutOfTime:
         return "unfinished"

@@ -1,7 +1,6 @@
 """Strict reading of text, and atomic writing: a file is complete or absent."""
 
 import errno
-import fcntl
 import glob
 import hashlib
 import json
@@ -329,6 +328,10 @@ def _new_file(**place: Any) -> str:
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
     """Hold the lock of a file or directory; raises OSError if another process holds it or locks are not supported."""
+    try:
+        import fcntl
+    except ImportError:
+        raise OSError(errno.ENOSYS, "this system has no such locks") from None
     descriptor = os.open(path, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

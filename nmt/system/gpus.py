@@ -1,18 +1,21 @@
 """GPUs for the processes of one machine: each process claims a GPU; ``NMT_PER_GPU`` allows several per GPU."""
 
-import fcntl
+import getpass
 import os
 import re
+import stat
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TextIO
+
+from filelock import FileLock
 
 from nmt.system.errors import ConfigError
+from nmt.system.locks import try_lock
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 PER_GPU = "NMT_PER_GPU"
@@ -53,24 +56,27 @@ def claim_gpu(device: str) -> Iterator[None]:
         device: ``auto``, ``cpu`` or ``cuda``.
 
     Raises:
-        ConfigError: ``NMT_PER_GPU`` is not a number from 1.
+        ConfigError: ``NMT_PER_GPU`` is not a number from 1, or other users can write the folder of the locks.
     """
     gpus = {} if device == "cpu" or "LOCAL_RANK" in os.environ else available()
     if not gpus:
         yield
         return
     name, lock = _wait_for(gpus)
-    with lock:
+    try:
         os.environ[VISIBLE] = name
         yield
+    finally:
+        lock.release()
 
 
-def _wait_for(gpus: dict[str, str]) -> tuple[str, TextIO]:
-    announced = False
+def _wait_for(gpus: dict[str, str]) -> tuple[str, FileLock]:
+    announced, folder = False, _lock_folder()
     while True:
         for place in range(_per_gpu()):  # the first place of every GPU comes before any second place
             for name, uuid in gpus.items():
-                if lock := _lock(f"{uuid}-{place}" if place else uuid):
+                file = re.sub(r"\W", "_", f"{uuid}-{place}" if place else uuid)
+                if lock := try_lock(folder / file):
                     return name, lock
         if not announced:
             print(f"nmt: {len(gpus)} GPU(s), all in use by other nmt processes; waiting for one", file=sys.stderr)
@@ -85,14 +91,20 @@ def _per_gpu() -> int:
     return int(text)
 
 
-def _lock(place: str) -> TextIO | None:
-    """Lock a place on a GPU; return the open lock file, or None if another process of this user holds the lock."""
-    folder = Path(tempfile.gettempdir(), f"nmt-gpus-{os.getuid()}")
-    folder.mkdir(mode=0o700, exist_ok=True)
-    lock = (folder / re.sub(r"\W", "_", place)).open("a")
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        lock.close()
-        return None
-    return lock
+def _lock_folder() -> Path:
+    """Return the folder of this user's locks, which no other user can write.
+
+    It is not in ``XDG_RUNTIME_DIR``, which ends with the user's last session; a training can go on after it.
+    """
+    has_ids = hasattr(os, "getuid")
+    folder = Path(tempfile.gettempdir(), f"nmt-gpus-{os.getuid() if has_ids else getpass.getuser()}")
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    status = folder.lstat()
+    private = not has_ids or (status.st_uid == os.getuid() and not status.st_mode & 0o077)
+    if not (stat.S_ISDIR(status.st_mode) and private):
+        raise ConfigError(
+            f"{folder}: expected a folder of your own with mode 700, got {stat.filemode(status.st_mode)} of user "
+            f"{status.st_uid}; delete it, or set TMPDIR to a folder of your own"
+        )
+    return folder

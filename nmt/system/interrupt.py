@@ -6,7 +6,8 @@ from contextlib import contextmanager
 from types import FrameType
 
 #: SIGINT: Ctrl-C; SIGTERM: the end of a job or machine; SIGUSR1: SLURM sends it some time before a job's limit.
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+#: Windows does not have the last one.
+SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGUSR1") if hasattr(signal, name))
 
 
 class Interrupted(Exception):

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing.context import ForkContext, ForkProcess
 from typing import Any, TypeVar
 
 from nmt.system.errors import DataError
@@ -19,16 +18,18 @@ _work: Callable[[Any], Any] | None = None
 """The function that the copies call. They inherit it, because models are too large to send and closures cannot be."""
 
 
-class _Copy(ForkProcess):
-    """A forked copy of this process. It inherits signal handlers that only record SIGTERM, so it must be killed."""
+def _copies() -> Any:
+    """The context of forked copies of this process. They inherit signal handlers that only record SIGTERM."""
+    from multiprocessing.context import ForkContext, ForkProcess  # not on Windows
 
-    def terminate(self) -> None:
-        """Kill the process; with SIGTERM the pool could wait for ever."""
-        self.kill()
+    class Copy(ForkProcess):
+        def terminate(self) -> None:
+            self.kill()  # with SIGTERM the pool could wait for ever
 
+    class Copies(ForkContext):
+        Process = Copy
 
-class _Copies(ForkContext):
-    Process = _Copy
+    return Copies()
 
 
 def processes_for(device: str, threads: int | None = None) -> int:
@@ -69,7 +70,7 @@ def parallel_map(
         return
     _work = work
     try:
-        with ProcessPoolExecutor(min(processes, len(items)), _Copies(), _end_with_parent) as pool:
+        with ProcessPoolExecutor(min(processes, len(items)), _copies(), _end_with_parent) as pool:
             yield from pool.map(_do, items)
     except BrokenProcessPool:
         raise DataError(

@@ -1,10 +1,9 @@
 """The stage `nmt train`: one training in its folder, from claiming the state to ``training.json``."""
 
-import fcntl
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -12,8 +11,9 @@ from typing import Any
 from nmt.data.encoded import check_encoded, read_meta
 from nmt.data.features import feature_fingerprint
 from nmt.system import machine
-from nmt.system.errors import ConfigError, DataError
+from nmt.system.errors import ConfigError
 from nmt.system.files import check_not_stage_output, digest, read_json, read_records, write_json, write_text
+from nmt.system.locks import exclusive
 from nmt.system.warnings import warn
 from nmt.training.distributed import process_group
 from nmt.training.experiment import Experiment, identity
@@ -71,7 +71,7 @@ def train(
         features = feature_fingerprint(config.model, images)
         inputs = _inputs(config, seed, meta, start.fingerprint | parent.fingerprint | features)
         same = identity(config, inputs)
-        with exclusive_lock(run, "train.lock") if processes.first else nullcontext():
+        with exclusive(run / "train.lock", run) if processes.first else nullcontext():
             if processes.first:
                 claim_state(state, same, inputs["config"])
             trainer = Trainer(encoded, state, config, seed, chosen, images, processes, start, parent)
@@ -132,22 +132,6 @@ def _check_tying(config: Experiment, meta: dict[str, Any], encoded: Path) -> Non
         raise ConfigError(
             f"model.tied: all needs one vocabulary for both sides; {encoded} has one per side (subwords.joint)"
         )
-
-
-@contextmanager
-def exclusive_lock(run: Path, name: str) -> Iterator[None]:
-    """Hold the lock file ``run/name``; it is released when the process ends, however that happens.
-
-    Raises:
-        DataError: another process holds it.
-    """
-    run.mkdir(parents=True, exist_ok=True)
-    with (run / name).open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise DataError(f"{run}: another process trains here; wait for it, or end it first") from None
-        yield
 
 
 def claim_state(state: Path, wanted: dict[str, Any], config: dict[str, Any]) -> None:

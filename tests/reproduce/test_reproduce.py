@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import platform
 import shutil
 import signal
 import subprocess
@@ -23,7 +24,7 @@ from nmt.reproduce import budget
 from nmt.reproduce.budget import Clock
 from nmt.reproduce.cost import remaining_pieces, total_pieces
 from nmt.reproduce.runs import Run
-from nmt.training.train import exclusive_lock
+from nmt.system.locks import exclusive
 
 SYSTEM: dict[str, Any] = {
     "corpus": "scenes",
@@ -192,9 +193,13 @@ def test_a_training_under_way_saves_what_it_has(project: Project, bare: dict[str
 
 @pytest.mark.integration
 def test_a_run_that_another_command_makes_is_left_to_it(project: Project, bare: dict[str, str]) -> None:
-    with exclusive_lock(project.folder / "results/runs/trial/short/seed1", "reproduce.lock"):
+    folder = project.folder / "results/runs/trial/short/seed1"
+    with exclusive(folder / "reproduce.lock", folder):
         done = reproduce(project, bare, "trial", "--seed", "1", expected=1)
-    assert "another process trains here" in done.stderr and "failed      trial/short seed 1" in done.stdout
+    assert (
+        f"process {os.getpid()} on {platform.node()} is at work here" in done.stderr
+        and "failed      trial/short seed 1" in done.stdout
+    )
 
 
 @pytest.mark.integration

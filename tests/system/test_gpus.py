@@ -3,6 +3,7 @@
 import itertools
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -108,6 +109,24 @@ def test_processes_share_gpus_where_that_is_asked_for(
     monkeypatch.setenv(PER_GPU, "none")
     with pytest.raises(ConfigError, match="NMT_PER_GPU: expected a number of processes from 1, got 'none'"):
         claim_gpu("auto").__enter__()
+
+
+def test_locks_are_in_a_folder_of_the_users_own(
+    two_gpus: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, elsewhere = tmp_path / f"nmt-gpus-{os.getuid()}", tmp_path / "elsewhere"
+    with claim_gpu("auto"):
+        assert [path.name for path in folder.iterdir()] == ["GPU_aaaa_1"] and folder.stat().st_mode & 0o777 == 0o700
+    monkeypatch.delenv(VISIBLE)
+    folder.chmod(0o777)
+    with pytest.raises(ConfigError, match="expected a folder of your own with mode 700, got drwxrwxrwx"):
+        claim_gpu("auto").__enter__()
+    shutil.rmtree(folder)
+    elsewhere.mkdir(mode=0o700)
+    folder.symlink_to(elsewhere)
+    with pytest.raises(ConfigError, match="got lrwxrwxrwx of user"):
+        claim_gpu("auto").__enter__()
+    assert not list(elsewhere.iterdir())
 
 
 @pytest.mark.parametrize("given", [{"device": "cpu"}, {"rank": "0"}])

@@ -1,6 +1,5 @@
 """Training: what it learns, that it resumes bit for bit, and what it does when told something wrong."""
 
-import fcntl
 import json
 import os
 import random
@@ -27,6 +26,7 @@ from nmt.config.training import Optimizer, Training
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import read_json, write_json
 from nmt.system.interrupt import Interrupted
+from nmt.system.locks import exclusive
 from nmt.system.warnings import read_warnings, recorded
 from nmt.system.workers import prefetch
 from nmt.training.average import average, ensemble, select
@@ -643,10 +643,8 @@ def test_a_training_tells_every_machine_and_code_it_had(copy_corpus: Path, tmp_p
 
 
 def test_two_processes_do_not_train_in_one_folder(copy_corpus: Path, tmp_path: Path) -> None:
-    with (tmp_path / "train.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        with pytest.raises(DataError, match="another process trains here"):
-            run_to_end(copy_corpus, tmp_path, experiment())
+    with exclusive(tmp_path / "train.lock", tmp_path), pytest.raises(DataError, match=f"process {os.getpid()} on "):
+        run_to_end(copy_corpus, tmp_path, experiment())
 
 
 def test_a_model_needs_the_corpus_it_was_trained_on(copy_corpus: Path, undisturbed: Path, tmp_path: Path) -> None:

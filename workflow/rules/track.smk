@@ -1,6 +1,7 @@
 # MLflow: store and experiments are created once, before any job runs; each finished run is then published.
 # Creating them is not a rule. Trainings would depend on it, and Snakemake overlooks a training's own changes in a run that
 # remakes such a dependency, even an ancient() one.
+from nmt.system.locks import hold
 from nmt.tracking.store import deletions
 
 
@@ -10,6 +11,8 @@ def tracked_tables():
 
 
 onstart:
+    # Snakemake locks its own folder; this finds a run that was started in another one.
+    or_exit(hold, LAYOUT.results / ".workflow.lock", LAYOUT.results)
     or_exit(check_tools, [PLAN.tables[name] for name in requested_tables(PLAN.settings, TARGETS)])
     if tables := tracked_tables():
         settings = PLAN.report_settings(tables)
