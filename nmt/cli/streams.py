@@ -1,6 +1,7 @@
 """Input and output of `nmt translate`: files, standard streams, and a prompt."""
 
 import itertools
+import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -23,6 +24,17 @@ def check_streams(files: Sequence[Path], out: Path | None) -> bool:
     if at_prompt and out:
         raise ConfigError("--out: expected FILES or text on standard input to translate, got a terminal; name a file")
     return at_prompt
+
+
+def check_endings(languages: Sequence[str], source: Path, target: Path) -> None:
+    """Check that names of files that end with a language, like test.de, have the model's; raises ConfigError."""
+    for path, expected in zip((source, target), languages, strict=True):
+        ending = path.suffix.removeprefix(".")
+        if re.fullmatch("[a-z]{2}", ending) and ending not in (expected, "gz", "xz"):
+            raise ConfigError(
+                f"{path}: expected text in '{expected}', as the model translates {'-'.join(languages)}, got a name "
+                f"that ends with '{ending}'; choose another model, or rename the file"
+            )
 
 
 def run_prompt(languages: Sequence[str], translate_lines: Callable[[list[str], int], str]) -> None:

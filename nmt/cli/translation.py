@@ -1,5 +1,6 @@
 """Commands that translate."""
 
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from nmt.cli.options import (
     search_options,
     shard_option,
 )
-from nmt.cli.streams import check_streams, read_source, run_prompt, write_output
+from nmt.cli.streams import check_endings, check_streams, read_source, run_prompt, write_output
 from nmt.system.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -149,6 +150,76 @@ def translate(
         run_prompt(translator.languages, translate_lines)
     else:
         write_output(translate_lines(read_source(files)), out)
+
+
+@click.command()
+@click.argument("model", type=PATH)
+@click.argument("source", type=PATH)
+@click.argument("target", type=PATH)
+@click.option("--words", is_flag=True, help="Add each cleaned word and its log-probability.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Write one JSON object per line, and at the end one with the key total."
+)
+@click.option(
+    "--images",
+    type=PATH,
+    show_default="blank pictures",
+    help="Array of the lines' image features (.npy), for a multimodal model.",
+)
+@click.option("--out", type=PATH, show_default="standard output", help="File for the lines.")
+@device_options
+def logprob(
+    model: Path,
+    source: Path,
+    target: Path,
+    words: bool,
+    as_json: bool,
+    images: Path | None,
+    out: Path | None,
+    device: str,
+    threads: int | None,
+) -> None:
+    """Write how probable MODEL finds each line of TARGET as the translation of the same line of SOURCE, raw text.
+
+    Each line has the log-probability (nats), the perplexity per piece and the number of pieces, EOS counted. Totals go
+    to standard error.
+    """
+    from tqdm import tqdm
+
+    from nmt.data.features import no_pictures
+    from nmt.scoring.files import read_texts
+    from nmt.system.files import check_not_input, check_writable
+    from nmt.translation.forced import score_pairs, totals
+    from nmt.translation.formats import likelihood_json, likelihood_line
+
+    if out:
+        check_writable(out)
+        check_not_input(out, [source, target])
+    texts = read_texts({"target": target, "source": source})
+    translator = _load_translator(model, device, threads, single=False)
+    check_endings(translator.languages, source, target)
+    count = len(texts["source"])
+    pictures = translator.pictures(images, None, count) if images else no_pictures
+    with tqdm(total=count, unit="pair", disable=None) as bar:
+        scored = score_pairs(translator, texts["source"], texts["target"], pictures, bar.update)
+    total = totals(scored, texts["target"])
+    if as_json:
+        lines = [likelihood_json(n, likelihood, translator.target, words) for n, likelihood in enumerate(scored, 1)]
+        write_output("".join([*lines, json.dumps({"total": total}) + "\n"]), out)
+    else:
+        write_output("".join(likelihood_line(likelihood, translator.target, words) for likelihood in scored), out)
+        click.echo(total_line(total, target), err=True)
+
+
+def total_line(total: dict[str, Any], target: Path) -> str:
+    """The result of `nmt.translation.forced.totals` for readers."""
+    perplexity, bits = (total[key] for key in ("perplexity", "bits_per_character"))
+    line = f"{target}: {total['pairs']:,} lines, {total['tokens']:,} tokens (pieces, EOS counted)"
+    line += f", perplexity {perplexity:.4f}" if perplexity else ""
+    line += f", {bits:.4f} bits per character of {total['characters']:,}" if bits is not None else ""
+    if total["too_long"]:
+        line += f"; {total['too_long']:,} lines are longer than the model's positions and have no score (nan)"
+    return line
 
 
 def _decoding(beam: int, length_penalty: float, nbest: int = 1) -> "Decoding":

@@ -1,9 +1,11 @@
-"""Format translations as `nmt translate` writes them: tab-separated lines, or JSON lines."""
+"""Format translations and likelihoods as the commands write them: tab-separated lines, or JSON lines."""
 
 import json
 from collections.abc import Sequence
 
+from nmt.system.files import Json
 from nmt.text.subwords import Vocabulary
+from nmt.translation.forced import Likelihood
 from nmt.translation.translator import Translation
 
 
@@ -32,3 +34,36 @@ def json_line(source: str, translations: Sequence[Translation], vocabulary: Voca
         for best in translations
     ]
     return json.dumps({"source": source, "translations": rows}, ensure_ascii=False) + "\n"
+
+
+def likelihood_line(likelihood: Likelihood | None, vocabulary: Vocabulary, words: bool = False) -> str:
+    """Return one line: log-probability, perplexity and number of pieces, then each word, separated by tabs.
+
+    Args:
+        likelihood: of a pair; None for a translation that is too long, whose numbers are ``nan``.
+        vocabulary: of the target language.
+        words: whether to write each cleaned word with its log-probability.
+    """
+    if likelihood is None:
+        return "nan\tnan\t0\n"
+    cells = [f"{likelihood.log_probability:.6f}", f"{likelihood.perplexity:.6f}"]
+    cells.append(str(len(likelihood.log_probabilities)))
+    cells += [f"{word} {part:.6f}" for word, part in likelihood.words(vocabulary)] if words else []
+    return "\t".join(cells) + "\n"
+
+
+def likelihood_json(number: int, likelihood: Likelihood | None, vocabulary: Vocabulary, words: bool = False) -> str:
+    """Return one line of JSON: ``{"line": …, "log_probability": …, "perplexity": …, "tokens": …}``.
+
+    Args:
+        number: of the pair, from 1.
+        likelihood: of the pair; None for a translation that is too long, whose numbers are null.
+        vocabulary: of the target language.
+        words: whether to add ``words``, pairs of each cleaned word and its log-probability.
+    """
+    row: Json = {"line": number, "log_probability": None, "perplexity": None, "tokens": 0}
+    if likelihood:
+        values = likelihood.log_probability, likelihood.perplexity, len(likelihood.log_probabilities)
+        row |= dict(zip(("log_probability", "perplexity", "tokens"), values, strict=True))
+        row |= {"words": likelihood.words(vocabulary)} if words else {}
+    return json.dumps(row, ensure_ascii=False) + "\n"
