@@ -56,6 +56,20 @@ def grids(data: Json) -> list[Grid]:
     return result
 
 
+PER_PIECE = {"loss", "accuracy", "learning-curves"}
+"""Figures of quantities per piece, which depend on the vocabulary."""
+
+
+def figure_notes(data: Json) -> list[str]:
+    """What readers must know to compare the lines of a table's figures."""
+    if len(data.get("subwords", [])) < 2 or not PER_PIECE & {figure["name"] for figure in data["figures"]}:
+        return []
+    return [
+        "Loss and accuracy are per piece. The systems of this table have different vocabularies, so compare these "
+        "curves only between systems with the same one. Bits per character (nmt logprob) compare across vocabularies."
+    ]
+
+
 def halves(every: Sequence[Grid]) -> tuple[list[Grid], list[Grid]]:
     """Return the grids of the results, and the grids that describe how the results were made."""
     return [grid for grid in every if grid.name in OF_RESULTS], [grid for grid in every if grid.name not in OF_RESULTS]

@@ -9,7 +9,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from nmt.report.grids import grids, halves, headline, sample_sets, telling
+from nmt.report.grids import figure_notes, grids, halves, headline, sample_sets, telling
 from nmt.system.files import Json
 
 
@@ -32,7 +32,8 @@ def parts(data: Json) -> Json:
     title, about = headline(data["caption"])
     return {
         "title": title, "about": about, "data": data, "scores": scores, "compared": compared, "rest": rest,
-        "marks": marks(data["rows"]), "differing": differing, "sets": sample_sets(data["samples"]),
+        "figure_notes": figure_notes(data), "marks": marks(data["rows"]), "differing": differing,
+        "sets": sample_sets(data["samples"]),
     }  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from nmt.report.grids import Grid, halves, headline, sample_sets
+from nmt.report.grids import Grid, figure_notes, halves, headline, sample_sets
 from nmt.system.files import Json
 
 
@@ -18,7 +18,7 @@ def render(data: Json, grids: Sequence[Grid]) -> str:
     title, about = headline(data["caption"])
     parts = [f"# {escape(title)}", *([escape(about)] if about else [])]
     parts += [table(scores), *_listed(scores.notes), *_sections(compared)]
-    parts += ["## Figures", "\n".join(figures)] if figures else []
+    parts += ["## Figures", "\n".join(figures), *_listed(figure_notes(data))] if figures else []
     parts += ["## Sample translations", *_samples(data["samples"])] if data["samples"] else []
     return "\n\n".join([*parts, *_sections(rest), *_check(data)]) + "\n"
 

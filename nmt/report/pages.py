@@ -76,7 +76,7 @@ class _Links:
 def _section(name: str, data: Json | None, links: _Links) -> Json:
     """The variables of the template for one table with its figures, or for figures without a table."""
     runs = [links.run(name, system, one["seed"]) for system, one in _trainings(data)]
-    shown = parts(data) if data else {"title": name, "about": "", "data": None, "rest": []}
+    shown = parts(data) if data else {"title": name, "about": "", "data": None, "rest": [], "figure_notes": []}
     return shown | {
         "name": name, "runs": runs, "synthetic": _synthetic(data),
         "figures": _figures(name, data, links), "rows": _rows(name, data, links),

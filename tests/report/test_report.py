@@ -14,10 +14,11 @@ from PIL import Image
 from nmt.config.system import System
 from nmt.config.table import Table
 from nmt.plan.layout import Layout
+from nmt.report import html
 from nmt.report.cells import duration, number
-from nmt.report.grids import Grid, grids
+from nmt.report.grids import Grid, figure_notes, grids
 from nmt.report.html import marks
-from nmt.report.markdown import escape, table
+from nmt.report.markdown import escape, render, table
 from nmt.report.plots import TITLES, draw
 from nmt.report.records import keep, train_nll
 from nmt.report.write import report
@@ -563,3 +564,13 @@ def test_marks_share_a_scale() -> None:
 def test_what_reports_import_stays_out_of_the_way() -> None:
     code = "import nmt.report, sys; print('matplotlib' in sys.modules, 'torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False False\n"
+
+
+def test_curves_of_several_vocabularies_say_that_they_do_not_compare(built: Built) -> None:
+    assert figure_notes(built.data) == [] and "different vocabularies" not in built.text("md") + built.text("html")
+    both, drawn = built.data | {"subwords": built.data["subwords"] * 2}, [{"source": "", "title": ""}]
+    [note] = figure_notes(both)
+    assert note in render(both, grids(both)) and note in html.fill(
+        "table.html.j2", figures=drawn, **html.parts(both)
+    )
+    assert figure_notes(both | {"figures": [{"name": "bleu", "title": ""}]}) == []
