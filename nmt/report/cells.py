@@ -46,10 +46,11 @@ def hardware(machine: Json | None) -> str:
     return processes + str(machine.get("gpu") or processor)
 
 
-def statistic(score: Json | None, digits: int = 2) -> str:
-    """A score with its standard deviation over seeds, or with the interval of its only seed."""
+def statistic(score: Json | None, digits: int = 2, scale: float = 1.0) -> str:
+    """A score times a scale, with its standard deviation over seeds or the interval of its only seed."""
     if not score:
         return NONE
+    score = {part: score[part] and score[part] * scale for part in ("mean", "deviation", "low", "high")}
     if score["deviation"] is not None:
         return f"{score['mean']:.{digits}f} ± {score['deviation']:.{digits}f}"
     if score["low"] is None:

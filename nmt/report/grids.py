@@ -40,8 +40,7 @@ def headline(caption: str) -> tuple[str, str]:
     return title.removesuffix("."), rest
 
 
-OF_RESULTS = ("scores", "comparisons")
-"""Names of the grids of the results. The other grids describe how the results were made."""
+OF_RESULTS = ("scores", "comparisons")  # the other grids describe how the results were made
 
 
 def grids(data: Json) -> list[Grid]:
@@ -111,16 +110,16 @@ class _Column:
             return published(row["published"].get(self.metric))
         if self.kind == "difference":
             return signed(row.get("difference", {}).get(self.metric), _digits(self.metric))
-        return statistic(_scaled(_ours(row).get(self.metric), self.scale), _digits(self.metric))
+        return statistic(_ours(row).get(self.metric), _digits(self.metric), self.scale)
 
 
 def _columns(data: Json) -> list[_Column]:
     """Return the columns of a table's metrics. A column exists if at least one row has a value for it."""
     columns = []
-    bits = data.get("nll_unit") == "bits"
     for metric in (*data.get("metrics", SHOWN), "words"):
-        scaled = bits and metric in NLL
-        name, scale = (f"{NAMES[metric]}, bits", 1 / math.log(2)) if scaled else (NAMES[metric], 1.0)
+        name, scale = NAMES[metric], 1.0
+        if metric in NLL and data.get("nll_unit") == "bits":
+            name, scale = f"{name}, bits", 1 / math.log(2)
         if any(metric in row["published"] for row in data["rows"]):
             columns.append(_Column(metric, "published", f"{name}, published"))
         if any(metric in _ours(row) for row in data["rows"]):
@@ -128,14 +127,6 @@ def _columns(data: Json) -> list[_Column]:
         if any(metric in row.get("difference", {}) for row in data["rows"]):
             columns.append(_Column(metric, "difference", f"Δ {name}"))
     return columns
-
-
-def _scaled(score: Json | None, scale: float) -> Json | None:
-    """A score in another unit."""
-    if score is None or scale == 1:
-        return score
-    parts = ("mean", "deviation", "low", "high")
-    return score | {part: score[part] and score[part] * scale for part in parts}
 
 
 def _ours(row: Json) -> Json:

@@ -4,10 +4,9 @@ import itertools
 import math
 import os
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from nmt.config.system import System
 from nmt.config.table import ALWAYS, Row, Table
@@ -19,6 +18,7 @@ from nmt.report.plots import TITLES
 from nmt.report.records import read_log, train_nll
 from nmt.scoring.samples import samples
 from nmt.scoring.significance import compare
+from nmt.scoring.summary import distinct, mean, statistic
 from nmt.system.errors import DataError
 from nmt.system.files import Json, read_json
 from nmt.text.stats import subwords
@@ -124,7 +124,7 @@ class _Gather:
             log = read_log(self.layout.run(self.name, row.system, model["seed"])) if single else []
             losses["nll_train"].append(train_nll(log, model["update"], model["epoch"]) if single else None)
         return {
-            name: _statistic([{"score": value, "low": None, "high": None} for value in values])
+            name: statistic([{"score": value, "low": None, "high": None} for value in values])
             for name, values in losses.items()
             if None not in values
         }
@@ -177,13 +177,13 @@ class _Gather:
             "seeds": list(self.seeds(row.system)), "ensemble": row.ensemble,
             **{key: scored[key] for key in ("scores", "difference", "meteor", "precisions")},
             "checkpoints": [{key: m.get(key) for key in ("seed", "update", "epoch", "checkpoints")} for m in made],
-            "training_seconds": _mean(model.get("training_seconds") for model in made),
+            "training_seconds": mean(model.get("training_seconds") for model in made),
             "text_seconds": augment.seconds(self.corpus(system)),
-            "decoding_seconds": _mean(scores["decoding"].get("seconds") for scores in each),
-            "valid_loss": _mean(model.get("valid_loss") for model in made),
-            "valid_bleu": _mean(model.get("valid_bleu") for model in made),
-            "parameters": made[0].get("parameters"), "hardware": _distinct(start.get("hardware") for start in starts),
-            "code_version": _distinct(start.get("code_version") for start in starts),
+            "decoding_seconds": mean(scores["decoding"].get("seconds") for scores in each),
+            "valid_loss": mean(model.get("valid_loss") for model in made),
+            "valid_bleu": mean(model.get("valid_bleu") for model in made),
+            "parameters": made[0].get("parameters"), "hardware": distinct(start.get("hardware") for start in starts),
+            "code_version": distinct(start.get("code_version") for start in starts),
             "provenance": self.records(row),
             **{key: scored[key] for key in ("references_sha256", "synthetic")},
             **self.warnings(row),
@@ -192,9 +192,9 @@ class _Gather:
     def scored(self, row: Row) -> Json:
         """What a row's scores say, with statistics over its models."""
         each = self.scores(row)
-        results = {p: {m: _statistic([scores[p][m] for scores in each]) for m in self.measured} for p in PROTOCOLS}
+        results = {p: {m: statistic([scores[p][m] for scores in each]) for m in self.measured} for p in PROTOCOLS}
         if "words" in each[0]["tokenised"]:
-            results["tokenised"]["words"] = _statistic([scores["tokenised"]["words"] for scores in each])
+            results["tokenised"]["words"] = statistic([scores["tokenised"]["words"] for scores in each])
         meteor = each[0]["tokenised"].get("meteor")
         ours = results["tokenised"]
         precisions = zip(*(scores["tokenised"]["bleu"]["precisions"] for scores in each), strict=True)
@@ -290,7 +290,7 @@ class _Gather:
     def _corpus(self, folder: Path, uses: Sequence[tuple[System, str, str]]) -> Json:
         system = uses[0][0]
         report, corpus = read_json(folder / "report.json"), self.corpus(system)
-        used = {split: _distinct(name for _, name, used_split in uses if used_split == split) for _, _, split in uses}
+        used = {split: distinct(name for _, name, used_split in uses if used_split == split) for _, _, split in uses}
         splits = {
             split: counts
             | self._left_out(split, used[split])
@@ -302,7 +302,7 @@ class _Gather:
             for split, counts in report["splits"].items()
             if split in used
         }
-        names = _distinct(name for _, name, _ in uses)
+        names = distinct(name for _, name, _ in uses)
         return {
             "corpus": corpus["corpus"], "languages": system.languages, "systems": names, "splits": splits,
             "licence": corpus.get("licence"), "synthetic": bool(corpus.get("synthetic")),
@@ -352,7 +352,7 @@ class _Gather:
                 for key in path:
                     value = value[key]
                 values.append(value)
-        return _distinct(values)
+        return distinct(values)
 
     def samples(self) -> list[Json]:
         """Sample sentences of each test set: source, reference, and each row's translation by its first seed."""
@@ -383,25 +383,3 @@ def _pairs(first: Sequence[int | str], second: Sequence[int | str]) -> list[tupl
     """Pairs of models to compare: with the same seed; if the seeds differ, as for an ensemble, each with each."""
     same = sorted(map(str, first)) == sorted(map(str, second))
     return [(seed, seed) for seed in second] if same else list(itertools.product(first, second))
-
-
-def _statistic(scores: Sequence[Json]) -> Json:
-    """The mean and standard deviation over seeds, or the score of the only seed with its bootstrap interval."""
-    values = [score["score"] for score in scores]
-    several = {"mean": statistics.fmean(values), "values": values}
-    if len(values) > 1:
-        return several | {"deviation": statistics.stdev(values), "low": None, "high": None}
-    return several | {"deviation": None, "low": scores[0]["low"], "high": scores[0]["high"]}
-
-
-def _mean(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return statistics.fmean(known) if known else None
-
-
-def _distinct(values: Iterable[Any]) -> list[Any]:
-    distinct: list[Any] = []
-    for value in values:
-        if value is not None and value not in distinct:
-            distinct.append(value)
-    return distinct

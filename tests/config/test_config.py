@@ -144,7 +144,7 @@ def test_checkpoints_that_no_training_keeps(at: str, training: dict[str, Any], w
             r"row 'One' asks for 'epoch 4', which is not kept: training ends after 3",
         ),
         ("epochs: 3", "epochs: 3, epochs: 4", r"line 9: expected YAML, got key 'epochs' twice"),
-        ("Quoted, published: {bleu: 34.2}", "Quoted", r"row 'Quoted' has neither a system nor a published figure"),
+        ("Quoted, published: {bleu: 34.2}", "Quoted", r"row 'Quoted' has no system, no hypotheses and no published"),
         (
             "system: one,",
             "system: one, against: Quoted,",

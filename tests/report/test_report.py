@@ -570,7 +570,5 @@ def test_curves_of_several_vocabularies_say_that_they_do_not_compare(built: Buil
     assert figure_notes(built.data) == [] and "different vocabularies" not in built.text("md") + built.text("html")
     both, drawn = built.data | {"subwords": built.data["subwords"] * 2}, [{"source": "", "title": ""}]
     [note] = figure_notes(both)
-    assert note in render(both, grids(both)) and note in html.fill(
-        "table.html.j2", figures=drawn, **html.parts(both)
-    )
+    assert note in render(both, grids(both)) and note in html.fill("table.html.j2", figures=drawn, **html.parts(both))
     assert figure_notes(both | {"figures": [{"name": "bleu", "title": ""}]}) == []
