@@ -1,6 +1,5 @@
 """What a system takes from its parent, the trained model that ``initialise`` names."""
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 from nmt.config.data import Cleaning, InheritedSubwords, Subwords
 from nmt.config.models import ModelConfig, TransformerConfig
 from nmt.config.system import Initialise, System
-from nmt.config.yaml import load_yaml, nearest, read_config
+from nmt.config.yaml import VALUES, load_yaml, nearest, read_config, shown
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import build_stored, digest, read_json, sha256
 
@@ -105,8 +104,16 @@ def read_systems(path: Path, value: Any) -> dict[str, Any]:
 def _with_defaults(path: Path, value: Any) -> dict[str, Any]:
     defaults = value.pop("defaults", None) or {}
     if not isinstance(defaults, dict):
-        raise ConfigError(f"{path}: defaults: expected keys and their values, got {json.dumps(defaults)[:200]}")
+        raise ConfigError(f"{path}: defaults: expected keys and their values, got {shown(defaults)}")
+    if len(value["systems"]) * _count(defaults) > 20 * VALUES:
+        raise ConfigError(f"{path}: expected fewer systems or smaller defaults, got too many values to merge")
     return {name: merge(defaults, system) if system else defaults for name, system in value["systems"].items()}
+
+
+def _count(value: Any) -> int:
+    """Count the values in a value."""
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return 1 + sum(map(_count, parts))
 
 
 def _with_parent(path: Path, name: str, systems: Mapping[str, Any], children: tuple[str, ...]) -> Any:

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
+    AfterValidator,
     BeforeValidator,
     Discriminator,
     Field,
@@ -51,6 +52,13 @@ def _one_number(value: Any) -> Any:
     return _expand_number(value, ("embedding", "residual"))
 
 
+def _room_for_words(positions: int) -> int:
+    if positions < 3:
+        raise ValueError(f"max_positions must be 3 or more, for BOS, one piece and EOS, got {positions}")
+    return positions
+
+
+Positions = Annotated[Positive, AfterValidator(_room_for_words)]
 Tied = Annotated[
     Literal["none", "decoder", "all"],
     Field(description="shared weights; decoder: output projection = target embedding; all: the source embedding too"),
@@ -75,7 +83,7 @@ class BaseTransformerConfig(Strict):
     activation: Literal["relu", "gelu"] = Field("relu", description="activation of the feed-forward sub-layers")
     tied: Tied = "decoder"
     positions: Literal["sinusoidal", "learned"] = Field("sinusoidal", description="positional encoding")
-    max_positions: Positive = Field(512, description="longest sentence, in pieces with BOS and EOS")
+    max_positions: Positions = Field(512, description="longest sentence, in pieces with BOS and EOS")
     scale_embeddings: bool = Field(True, description="multiply embeddings by sqrt(width)")
     context: Literal["none", "gru"] = Field(
         "none", description="gru: put a bidirectional GRU over the encoder's embeddings (Wang, Cho and Gu 2019)"
@@ -206,7 +214,7 @@ class RecurrentConfig(Strict):
         "sentence", description="what shares the draw of teacher_forcing at each step"
     )
     tied: Tied = "decoder"
-    max_positions: Positive = Field(512, description="longest sentence, in pieces with BOS and EOS")
+    max_positions: Positions = Field(512, description="longest sentence, in pieces with BOS and EOS")
     dropout: Annotated[
         RecurrentDropoutConfig,
         BeforeValidator(_one_for_all, json_schema_input_type=Probability | RecurrentDropoutConfig),

@@ -51,8 +51,11 @@ SHA256 = r"^[0-9a-f]{64}$"
 
 def _different(values: list[Any]) -> list[Any]:
     """Reject a list with repeated values."""
-    if repeated := [value for i, value in enumerate(values) if value in values[:i]]:
-        raise ValueError(f"expected different values, got '{repeated[0]}' twice")
+    seen = set[Any]()
+    for value in values:
+        if value in seen:
+            raise ValueError(f"expected different values, got '{value}' twice")
+        seen.add(value)
     return values
 
 

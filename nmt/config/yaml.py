@@ -11,9 +11,21 @@ import yaml
 from pydantic import BaseModel, Tag, ValidationError
 from pydantic.fields import FieldInfo
 
-from nmt.system.errors import ConfigError
+from nmt.system.errors import SHOWN, ConfigError, printable
 
 Model = TypeVar("Model", bound=BaseModel)
+
+
+CHARACTERS = 2**20
+"""Most characters of a YAML text."""
+VALUES = 20_000
+"""Most values in it, each use of an anchor counted anew. The reader takes some seconds for so many."""
+DEPTH = 50
+"""Most values inside each other."""
+DIGITS = 100
+"""Most characters of an integer."""
+PROBLEMS = 20
+"""Most problems that one message lists."""
 
 
 class MisplacedError(ValueError):
@@ -56,7 +68,10 @@ def validate(model: type[Model], value: Any, text: str, where: str) -> Model:
     try:
         return model.model_validate(value)
     except ValidationError as error:
-        problems = [_explain(model, problem, text, where) for problem in error.errors()]
+        root = _compose(text)
+        problems = [_explain(model, problem, root, where) for problem in error.errors()[:PROBLEMS]]
+        if error.error_count() > PROBLEMS:
+            problems.append(f"{where}: and {error.error_count() - PROBLEMS:,} more of such problems")
         raise ConfigError("\n".join(problems)) from None
 
 
@@ -68,6 +83,8 @@ def load(model: type[Model], path: Path) -> Model:
 def read_config(path: Path) -> str:
     """Read a YAML file as text; raises ConfigError, which names a similar file if this one does not exist."""
     try:
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            raise ConfigError(f"{path}: expected a file of settings, got a device or pipe; name another")
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
@@ -82,48 +99,90 @@ def read_config(path: Path) -> str:
 
 def load_yaml(text: str, where: str) -> Any:
     """Parse YAML safely; raises ConfigError, which names file and line."""
+    if len(text) > CHARACTERS:
+        raise ConfigError(f"{where}: expected at most {CHARACTERS:,} characters, got {len(text):,}; divide it")
     try:
         return yaml.load(text, Loader=_UniqueKeys)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else "?"
         raise ConfigError(f"{where}, line {line}: expected YAML, got {error.problem}") from None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:  # e.g. a control character or an impossible date
-        raise ConfigError(f"{where}: expected YAML, got {' '.join(str(error).split())}") from None
+    except (yaml.YAMLError, ValueError, LookupError, TypeError, AttributeError) as error:
+        # e.g. a control character, an impossible date, or a value that its tag does not allow
+        raise ConfigError(f"{where}: expected YAML, got {' '.join(str(error).split())[:SHOWN]}") from None
+
+
+def _problem(problem: str, mark: yaml.Mark) -> yaml.MarkedYAMLError:
+    return yaml.MarkedYAMLError(problem=problem, problem_mark=mark)
 
 
 class _UniqueKeys(yaml.SafeLoader):
-    """A safe loader that rejects repeated keys, of which YAML would silently keep the last."""
+    """A safe loader that rejects what a file of somebody else must not do.
+
+    It rejects repeated keys, of which YAML would silently keep the last; control characters, which a terminal would
+    obey; and too many values. Each use of an anchor counts as all the values that it repeats, because a few lines can
+    stand for billions of them.
+    """
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._count, self._depth, self._sizes = 0, 0, dict[int, int]()
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+        before, is_alias = self._count, self.check_event(yaml.AliasEvent)
+        self._depth += 1
+        if self._depth > DEPTH:
+            raise _problem(f"more than {DEPTH} values inside each other", mark)
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        if is_alias and id(node) not in self._sizes:
+            raise _problem("a value that contains itself", mark)
+        self._count += self._sizes[id(node)] if is_alias else 1
+        self._sizes.setdefault(id(node), self._count - before)
+        if self._count > VALUES:
+            raise _problem(f"more than {VALUES:,} values", mark)
+        if isinstance(node, yaml.ScalarNode) and not node.value.isprintable() and printable(node.value) != node.value:
+            raise _problem("a control character in a value", mark)
+        return node
+
+    def construct_number(self, node: yaml.ScalarNode) -> int:
+        """Construct an integer; Python takes minutes for the powers of 60 in a number of many digits."""
+        if len(node.value) > DIGITS:
+            raise _problem(f"a number of more than {DIGITS} characters", node.start_mark)
+        return int(self.construct_yaml_int(node))
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen = set()
         for key, _ in node.value:
             if not isinstance(key, yaml.ScalarNode):
-                raise yaml.constructor.ConstructorError(None, None, "a key that is not one word", key.start_mark)
+                raise _problem("a key that is not one word", key.start_mark)
             if key.tag == "tag:yaml.org,2002:bool":  # e.g. the language code no, Norwegian
-                raise yaml.constructor.ConstructorError(
-                    None, None, f'{key.value}, which YAML reads as true or false; write "{key.value}"', key.start_mark
-                )
+                problem = f'{key.value}, which YAML reads as true or false; write "{key.value}"'
+                raise _problem(problem, key.start_mark)
             if key.value in seen and key.value != "<<":
-                raise yaml.constructor.ConstructorError(None, None, f"key '{key.value}' twice", key.start_mark)
+                raise _problem(f"key '{key.value}' twice", key.start_mark)
             seen.add(key.value)
         return super().construct_mapping(node, deep)
 
 
-def _explain(model: type[BaseModel], problem: Any, text: str, where: str) -> str:
+_UniqueKeys.add_constructor("tag:yaml.org,2002:int", _UniqueKeys.construct_number)
+
+
+def _explain(model: type[BaseModel], problem: Any, root: yaml.Node | None, where: str) -> str:
     """Describe one pydantic problem in one line: file, line, key path, expected, got, nearest."""
     tagged = [part for part in problem["loc"] if part != "[key]"]
     path = [part for part in tagged if not _is_tag(part)]
     if problem["type"] == "value_error":
         path += getattr(problem["ctx"]["error"], "place", ())
-    line = _line_of(path, text)
-    place = f"{where}, line {line}: {'.'.join(map(str, path))}" if path else where
+    line = _line_of(path, root)
+    place = f"{where}, line {line}: {'.'.join(map(str, path))[:SHOWN]}" if path else where
     if problem["type"] == "extra_forbidden":
         allowed = list(_fields_at(model, tagged[:-1]))
         near = nearest(str(path[-1]), allowed)
         return f"{place}: unknown key{near}; allowed here: {', '.join(allowed)}"
     if problem["type"] == "missing":
         return f"{place}: required key is missing; add it"
-    got = f"got {_shown(problem['input'])}"
+    got = f"got {shown(problem['input'])}"
     if problem["type"] == "literal_error":
         allowed = problem["ctx"]["expected"].replace("'", "")
         near = nearest(str(problem["input"]), allowed.replace(" or ", ", ").split(", "))
@@ -144,12 +203,12 @@ def _explain(model: type[BaseModel], problem: Any, text: str, where: str) -> str
     return f"{place}: {problem['msg'][0].lower()}{problem['msg'][1:]}, {got}"
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
     """Return the beginning of a value, as it was written."""
     try:
-        return json.dumps(value, default=str, ensure_ascii=False)[:200]
-    except ValueError:  # it contains itself
-        return repr(value)[:200]
+        return json.dumps(value, default=str, ensure_ascii=False)[:SHOWN]
+    except (ValueError, TypeError, RecursionError):  # e.g. a number of thousands of digits, or a date as key
+        return f"a {type(value).__name__}"
 
 
 def nearest(word: str, allowed: list[str]) -> str:
@@ -214,12 +273,16 @@ def _inside(kind: Any) -> Iterator[FieldInfo]:
         yield from _inside(part)
 
 
-def _line_of(path: list[Any], text: str) -> int:
-    """Return the line, from 1, of the deepest part of a key path that exists in the YAML, or below ``defaults``."""
+def _compose(text: str) -> yaml.Node | None:
+    """Return the tree of a YAML text, which knows the lines; None if it is not YAML."""
     try:
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        return _UniqueKeys(text).get_single_node()
     except yaml.YAMLError:
-        return 1
+        return None
+
+
+def _line_of(path: list[Any], root: yaml.Node | None) -> int:
+    """Return the line, from 1, of the deepest part of a key path that exists in the YAML, or below ``defaults``."""
     depth, line = _descend(root, path)
     if len(path) > 2 and path[0] == "systems" and depth < len(path):
         default_depth, default_line = _descend(root, ["defaults", *path[2:]])
