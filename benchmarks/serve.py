@@ -1,24 +1,28 @@
 """Measure `nmt serve` under load: several clients ask for translations and their attention, as the page does.
 
-    python -m benchmarks.serve [--model DIR] [--clients 8] [--requests 2000] [--threads 1]
+    python -m benchmarks.serve [--model DIR] [--clients 8] [--requests 2000] [--threads 1] [--idle 400 --seconds 60]
 
 The sentences are new sentences of the built-in corpus. An error is a refusal or an answer to another question. A lost
-request has no answer. The default model is that of `make run`.
+request has no answer. The default model is that of `make run`. With ``--idle``, one client asks before, while and after
+so many connections are held open that send nothing; the server closes them, and each is opened again at once.
 """
 
 import http.client
 import json
 import re
+import selectors
+import socket
 import statistics
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import click
 
@@ -117,6 +121,54 @@ def load(port: int, model: Path, clients: int, requests: int) -> tuple[list[Requ
     return results, time.perf_counter() - started
 
 
+@contextmanager
+def crowd(port: int, count: int) -> Iterator[list[int]]:
+    """Hold silent connections to the server; each second, those that it closed are opened again. Gives their number."""
+    opened, end = [0], threading.Event()
+
+    def hold() -> None:
+        with selectors.DefaultSelector() as watch:
+            while not end.is_set():
+                for _ in range(count - len(watch.get_map())):
+                    with suppress(OSError):
+                        watch.register(socket.create_connection(("127.0.0.1", port), 1), selectors.EVENT_READ)
+                        opened[0] += 1
+                end.wait(1)
+                for key, _ in watch.select(0):
+                    watch.unregister(key.fileobj)
+                    cast(socket.socket, key.fileobj).close()
+            for key in list(watch.get_map().values()):
+                cast(socket.socket, key.fileobj).close()
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    try:
+        yield opened
+    finally:
+        end.set()
+        thread.join()
+
+
+def ask_beside_crowd(port: int, model: Path, idle: int, seconds: float) -> list[Request]:
+    """Print the response times before, while and after the crowd is there; return all requests."""
+
+    def ask(name: str, seconds: float, note: str = "") -> list[Request]:
+        results, until = list[Request](), time.monotonic() + seconds
+        texts = (sentence(scene, language) for scene in scenes(SEED, 100_000))
+        while time.monotonic() < until:
+            results += Client(port, model).visit([next(texts)])  # as a new visitor, with a connection of its own
+        print(row(f"{name}{note}", results), flush=True)
+        return results
+
+    language = Client(port, model).language
+    ask("warm-up", 2)
+    before = ask("before", seconds / 6)
+    with crowd(port, idle) as opened:
+        during = ask(f"beside {idle} silent connections", seconds)
+    after = ask("after", seconds / 6, f" ({opened[0]:,} silent connections were opened)")
+    return before + during + after
+
+
 def row(kind: str, requests: Sequence[Request]) -> str:
     """Format a line of the table."""
     milliseconds = sorted(1000 * request.seconds for request in requests)
@@ -132,14 +184,21 @@ def row(kind: str, requests: Sequence[Request]) -> str:
 @click.option("--clients", type=click.IntRange(1, 60), default=8, show_default=True)
 @click.option("--requests", type=click.IntRange(2), default=2000, show_default=True)
 @click.option("--threads", type=click.IntRange(1), default=1, show_default=True)
-def main(model: Path, clients: int, requests: int, threads: int) -> None:
+@click.option("--idle", type=click.IntRange(0), default=0, show_default=True, help="Silent connections held open.")
+@click.option("--seconds", type=float, default=60.0, show_default=True, help="How long they are held.")
+def main(model: Path, clients: int, requests: int, threads: int, idle: int, seconds: float) -> None:
     """Print one table: errors, lost requests and latency; exit code 1 if any request failed."""
     if not model.is_dir():
         raise click.ClickException(f"{model}: no such model directory; run `make run` first, or give --model")
+    heading = "| request | count | errors | lost | median, ms | 99th percentile, ms |\n|---|---|---|---|---|---|"
+    if idle:
+        with serving(model, threads) as (port, _):
+            print(heading, flush=True)
+            sys.exit(any(request.end != "right" for request in ask_beside_crowd(port, model, idle, seconds)))
     with serving(model, threads) as (port, start):
         results, seconds = load(port, model, clients, requests)
     print(f"start-up {start:.2f} s; {clients} clients, {len(results) / seconds:.1f} requests/s\n")
-    print("| request | count | errors | lost | median, ms | 99th percentile, ms |\n|---|---|---|---|---|---|")
+    print(heading)
     kinds = sorted({a.kind for a in results})
     for kind in kinds:
         print(row(kind, [a for a in results if a.kind == kind]))

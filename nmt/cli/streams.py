@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from nmt.system.errors import ConfigError
+from nmt.system.errors import ConfigError, printable
 
 
 def check_streams(files: Sequence[Path], out: Path | None) -> bool:
@@ -45,7 +45,7 @@ def run_prompt(languages: Sequence[str], translate_lines: Callable[[list[str], i
             line = input(f"{source}> ")
         except (EOFError, KeyboardInterrupt):
             return click.echo()
-        click.echo(f"{target}> {translate_lines([line], number)}", nl=False)
+        click.echo(f"{target}> {printable(translate_lines([line], number))}", nl=False)
 
 
 def read_source(files: Sequence[Path]) -> list[str]:
@@ -64,4 +64,4 @@ def write_output(text: str, out: Path | None) -> None:
     if out:
         write_text(out, text)
     else:
-        click.echo(text, nl=False)
+        click.echo(printable(text) if sys.stdout.isatty() else text, nl=False)

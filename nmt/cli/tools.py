@@ -13,13 +13,29 @@ from nmt.cli.options import OUTPUT, PATH, PositiveNumber, device_options
 @click.option("--host", default="127.0.0.1", help="Address of the page; 0.0.0.0 is open to other machines.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8000, help="Port of the page; 0 takes a free one.")
 @click.option("--rate", type=PositiveNumber(), default=20.0, help="Requests that one client may make in a second.")
+@click.option(
+    "--allow-host",
+    "allowed",
+    multiple=True,
+    metavar="NAME",
+    show_default="none",
+    help="A further name of this machine that addresses of the page may have. Can be given several times.",
+)
 @device_options
-def serve(models: tuple[Path, ...], host: str, port: int, rate: float, device: str, threads: int | None) -> None:
+def serve(
+    models: tuple[Path, ...],
+    host: str,
+    port: int,
+    rate: float,
+    allowed: tuple[str, ...],
+    device: str,
+    threads: int | None,
+) -> None:
     """Serve a local web page that translates with each MODEL_DIR and shows how; `nmt average` makes a MODEL_DIR."""
     from nmt.serve.limits import Limits
     from nmt.serve.server import serve as run_server
 
-    run_server(models, host, port, device, threads, Limits(rate=rate))
+    run_server(models, host, port, device, threads, Limits(rate=rate), allowed)
 
 
 @click.command()

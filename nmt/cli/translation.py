@@ -18,7 +18,7 @@ from nmt.cli.options import (
     shard_option,
 )
 from nmt.cli.streams import check_endings, check_streams, read_source, run_prompt, write_output
-from nmt.system.errors import ConfigError
+from nmt.system.errors import ConfigError, printable
 
 if TYPE_CHECKING:
     from nmt.config.decoding import Decoding
@@ -305,4 +305,4 @@ def attention(
     else:
         best = translator.translate_clean([line], decoding)[0][0]
         write(translator, line, best, out / part, part, layer, head, words)
-    click.echo(translator.detokenize(best.text))
+    click.echo(printable(translator.detokenize(best.text)))

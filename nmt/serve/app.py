@@ -4,6 +4,7 @@ import asyncio
 import ipaddress
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal, TypeVar
 from urllib.parse import urlsplit
@@ -105,13 +106,14 @@ class Application:
             return _internal(error)
 
 
-def build(models: Sequence[ServedModel], limits: Limits, host: str) -> ASGIApp:
+def build(models: Sequence[ServedModel], limits: Limits, host: str, allowed: Sequence[str] = ()) -> ASGIApp:
     """Build the application that serves these models.
 
     Args:
         models: at least one; their names must differ.
         limits: rate, queue and times.
         host: the name or address that the server is bound to; requests to it are answered.
+        allowed: further names, in small letters; requests to them are answered too.
     """
     application = Application(models, limits)
     routes = [
@@ -121,7 +123,8 @@ def build(models: Sequence[ServedModel], limits: Limits, host: str) -> ASGIApp:
         Route("/api/attention", application.attention, methods=["POST"]),
         Mount("/static", StaticFiles(directory=PAGE)),
     ]
-    return Guard(Starlette(routes=routes, exception_handlers={HTTPException: _no_such_page}), host)
+    handlers = {HTTPException: _no_such_page, Exception: lambda _, error: _internal(error)}
+    return Guard(Starlette(routes=routes, exception_handlers=handlers), host, allowed)
 
 
 class Guard:
@@ -132,9 +135,9 @@ class Guard:
     them.
     """
 
-    def __init__(self, app: ASGIApp, host: str) -> None:
+    def __init__(self, app: ASGIApp, host: str, allowed: Sequence[str] = ()) -> None:
         self.app = app
-        self.names = {"localhost", "127.0.0.1", "::1", host.lower()}
+        self.names = {"localhost", "127.0.0.1", "::1", host.lower(), *allowed}
         self.wildcard = host in ("0.0.0.0", "::")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -149,13 +152,16 @@ class Guard:
             return await self.app(scope, receive, send)
         host = Headers(scope=scope).get("host", "")
         if self._is_ours(host):
-            return await self.app(scope, receive, send_with_headers)
-        refusal = Refused(400, "wrong Host header", "the name or address that `nmt serve` printed", shown(host))
+            with suppress(Exception):  # Starlette has answered and logged it, and would have uvicorn print a traceback
+                await self.app(scope, receive, send_with_headers)
+            return
+        expected = "the name or address that `nmt serve` printed, or one of --allow-host"
+        refusal = Refused(400, "wrong Host header", expected, shown(host))
         await refusal.response()(scope, receive, send_with_headers)
 
     def _is_ours(self, header: str) -> bool:
         try:
-            name = urlsplit(f"//{header}").hostname or ""
+            name = (urlsplit(f"//{header}").hostname or "").rstrip(".")
             return name in self.names or (self.wildcard and bool(ipaddress.ip_address(name)))
         except ValueError:
             return False

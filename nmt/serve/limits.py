@@ -33,6 +33,9 @@ CLIENTS = 10_000
 SHOWN = 60
 """Maximum number of characters of a wrong value that a message repeats."""
 
+NAME = 200
+"""Maximum number of characters of a model's name."""
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -44,6 +47,8 @@ class Limits:
         waiting: requests that wait for one model.
         patience: seconds that a request waits for a model.
         upload: seconds until a body must have arrived.
+        header: seconds until the header of a request must have arrived, from the last answer or the connection on.
+        per_client: connections of one address.
     """
 
     rate: float = 20.0
@@ -51,6 +56,8 @@ class Limits:
     waiting: int = 16
     patience: float = 10.0
     upload: float = 10.0
+    header: float = 5.0
+    per_client: int = 64
 
 
 class Refused(Exception):
@@ -70,10 +77,10 @@ class Refused(Exception):
         return JSONResponse(self.content, self.status, headers)
 
 
-def shown(value: object) -> str:
-    """Format a wrong value for a message: in one line, shortened."""
+def shown(value: object, length: int = SHOWN) -> str:
+    """Format a value of somebody else for a message: in one line, shortened, without control characters."""
     text = value if isinstance(value, str) else repr(value)
-    return repr(text[:SHOWN])[1:-1] + ("…" if len(text) > SHOWN else "")
+    return repr(text[:length])[1:-1] + ("…" if len(text) > length else "")
 
 
 class Rate:

@@ -10,7 +10,8 @@ import numpy as np
 
 from nmt.config.decoding import Decoding
 from nmt.report.attention_maps import PARTS
-from nmt.serve.limits import PIECES, TEXT, WORDS, Refused, shown
+from nmt.serve.limits import NAME, PIECES, TEXT, WORDS, Refused, shown
+from nmt.system.errors import printable
 from nmt.system.files import Json, read_json
 from nmt.text.clean import Cleaner
 from nmt.translation.translator import Translation, Translator, fitting
@@ -49,7 +50,8 @@ class ServedModel:
         translator = self.translator
         [best] = translator.translate_clean([line], decoding)
         translations = [
-            {"text": translator.detokenize(t.text), "score": round(t.score, DIGITS), "ids": t.ids} for t in best
+            {"text": printable(translator.detokenize(t.text)), "score": round(t.score, DIGITS), "ids": t.ids}
+            for t in best
         ]
         return _json({"model": self.name, "source": line, "translations": translations})
 
@@ -75,6 +77,7 @@ class ServedModel:
             "decoder": (maps.target[1:], maps.target[:-1]),
         }[sublayer]
         weights = np.round(maps.weights[sublayer][layer - 1].double().numpy(), DIGITS).tolist()
+        rows, columns = list(map(printable, rows)), list(map(printable, columns))
         return _json({"model": self.name, "rows": rows, "columns": columns, "weights": weights})
 
     def _clean(self, text: str) -> str:
@@ -142,7 +145,7 @@ def _name(folder: Path) -> str:
     if not (folder / "provenance.json").exists():
         return str(folder)
     origin = read_json(folder / "provenance.json")
-    return f"{origin['table']}/{origin['system']}, seed {origin['seed']}, {origin['selection']}"
+    return shown(f"{origin['table']}/{origin['system']}, seed {origin['seed']}, {origin['selection']}", NAME)
 
 
 def _unique(name: str, taken: dict[str, ServedModel]) -> str:

@@ -1,24 +1,37 @@
 """The server: bind the address, load the models, print the page's address, serve until interrupted."""
 
+import asyncio
 import errno
+import logging
+import re
 import socket
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
 import uvicorn
 
 from nmt.serve.app import build
-from nmt.serve.limits import Limits
+from nmt.serve.connections import ACCEPTED, Connection, capacity
+from nmt.serve.limits import Limits, shown
 from nmt.serve.models import load
 from nmt.system.errors import ConfigError
 
-CONNECTIONS = 64
-"""Maximum number of open connections; uvicorn answers 503 to further ones."""
+log = logging.getLogger("nmt.serve")
 
 
-def serve(folders: Sequence[Path], host: str, port: int, device: str, threads: int | None, limits: Limits) -> None:
+def serve(
+    folders: Sequence[Path],
+    host: str,
+    port: int,
+    device: str,
+    threads: int | None,
+    limits: Limits,
+    allowed: Sequence[str] = (),
+) -> None:
     """Serve model directories until interrupted.
 
     Args:
@@ -28,29 +41,60 @@ def serve(folders: Sequence[Path], host: str, port: int, device: str, threads: i
         device: ``auto``, ``cpu`` or ``cuda``.
         threads: CPU threads; None: PyTorch's default.
         limits: rate, queue and times.
+        allowed: further names of this machine, by which requests may address it.
 
     Raises:
-        ConfigError: the address cannot be bound; or ``device`` is cuda, but PyTorch can use no GPU.
+        ConfigError: the address cannot be bound; a name is none; or ``device`` is cuda, but PyTorch can use no GPU.
         DataError: a model directory is missing or damaged.
     """
+    names = [_host_name(name) for name in allowed]
     with bind(host, port) as listener:  # bind before loading, so that a port in use is reported at once
         models = load(folders, device, threads)
         listener.listen()
         click.echo(f"nmt: {', '.join(model.name for model in models)}")
         click.echo(f"nmt: open {address(listener, host)} (Ctrl+C ends)")
         with suppress(KeyboardInterrupt):
-            server(build(models, limits, host)).run(sockets=[listener])
+            server(build(models, limits, host, names), limits).run(sockets=[listener])
 
 
-def server(app: object) -> uvicorn.Server:
+def _host_name(name: str) -> str:
+    """Check a name of this machine; raises ConfigError."""
+    if not re.fullmatch(r"[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?|[0-9A-Fa-f:]+", name):
+        raise ConfigError(
+            f"--allow-host: expected a name or address without http:// and port, e.g. mybox.local, got '{shown(name)}'"
+        )
+    return name.lower()
+
+
+def server(app: object, limits: Limits) -> uvicorn.Server:
     """Return a uvicorn server for this application, without access log and without trust in proxy headers."""
-    return uvicorn.Server(
+    return _Server(
         uvicorn.Config(
             app,  # type: ignore[arg-type]
-            http="h11", ws="none", lifespan="off", log_config=None, access_log=False, server_header=False,
-            proxy_headers=False, limit_concurrency=CONNECTIONS, timeout_graceful_shutdown=3,
+            http=partial(Connection, limits, capacity()),  # type: ignore[arg-type]
+            ws="none", lifespan="off", log_config=None, access_log=False, server_header=False,
+            proxy_headers=False, backlog=ACCEPTED, timeout_graceful_shutdown=3,
         )
     )  # fmt: skip
+
+
+class _Server(uvicorn.Server):
+    """A uvicorn server that reports each kind of error of the event loop once, in one line."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start to listen."""
+        told = set[str]()
+
+        def report(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+            problem = f"{context['message']}: {context.get('exception', 'no exception')}"
+            if problem not in told:
+                log.error("nmt serve: %s; open requests go on", problem)
+            told.add(problem)
+
+        asyncio.get_running_loop().set_exception_handler(report)
+        await super().startup(sockets)
+        for listener in sockets or ():
+            listener.listen(socket.SOMAXCONN)  # asyncio has set the queue as short as a round of accepting
 
 
 def bind(host: str, port: int) -> socket.socket:

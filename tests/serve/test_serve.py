@@ -78,7 +78,7 @@ def live(models: list[ServedModel], limits: Limits = FAST) -> Iterator[int]:
     """A server in a thread of its own; gives its port."""
     with bind("127.0.0.1", 0) as listener:
         listener.listen()
-        running = server(build(models, limits, "127.0.0.1"))
+        running = server(build(models, limits, "127.0.0.1"), limits)
         thread = threading.Thread(target=running.run, kwargs={"sockets": [listener]})
         thread.start()
         try:

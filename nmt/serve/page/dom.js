@@ -16,4 +16,11 @@ export function fill(select, choices) {
 
 const languages = new Intl.DisplayNames(["en"], { type: "language", fallback: "code" });
 
-export const language = (code) => languages.of(code);
+/** The name of a language; the code itself if the browser does not take it for one. */
+export function language(code) {
+  try {
+    return languages.of(code);
+  } catch {
+    return code;
+  }
+}
