@@ -110,6 +110,9 @@ class CustomCorpus(Strict):
     train: dict[Language, UserPath] = Field(description="training text: a file per language")
     valid: dict[Language, UserPath] = Field({}, description="validation text: a file per language")
     tests: dict[Name, dict[Language, UserPath]] = Field({}, description="test sets by name: a file per language")
+    disjoint: bool = Field(
+        False, description="leave out training pairs that share a sentence with validation or test text"
+    )
     licence: str = Field("not stated", description="licence of the text, shown with its scores")
 
 

@@ -16,7 +16,8 @@ from nmt.config.data import CustomCorpus
 from nmt.config.system import System
 from nmt.config.types import Name, Strict
 from nmt.config.yaml import nearest, parse
-from nmt.corpora.sources import Slice, Source, Text, key
+from nmt.corpora.overlap import HeldOut, warn_of_overlap
+from nmt.corpora.sources import Slice, Source, Text
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import atomic_directory, count_lines, sha256, write_json
 
@@ -66,21 +67,6 @@ class _Part:
                 raise misaligned({text.path: sum(1 for _ in text.lines()) for text in texts})
             if self.selected is None or self.selected[0].holds(line[-1]):
                 yield line[: len(self.sides)]
-
-
-class _HeldOut:
-    """Held-out sentences of each side: those of test sets, later also of validation text."""
-
-    def __init__(self) -> None:
-        self.keys: set[tuple[int, str]] = set()
-
-    def add(self, lines: Iterable[tuple[str, ...]]) -> None:
-        for line in lines:
-            self.keys.update((side, key(sentence)) for side, sentence in enumerate(line))
-
-    def overlaps(self, line: tuple[str, ...]) -> bool:
-        """Return whether any side of a line is held out; sentences are compared by `key`."""
-        return any((side, key(sentence)) in self.keys for side, sentence in enumerate(line))
 
 
 @cache
@@ -208,8 +194,7 @@ def fetch(
             _generate(name, languages, part, limit)
             sources = {split: [{"url": dict.fromkeys(languages.split("-"), "built in")}] for split in available}
         elif custom:
-            own = custom_parts(name, custom, languages)
-            sources = {split: _write_split([text], split, languages, part, limit) for split, text in own.items()}
+            sources = _write_custom(name, custom, languages, part, limit)
         else:
             sources = _write_declared(name, languages, available, part, mirror, limit)
         together = {"together": True} if custom is None and name in declared() and declared()[name].together else {}
@@ -326,9 +311,28 @@ def _write_declared(
     return {split: sources[split] for split in available}
 
 
-def _test_sentences(name: str, languages: str, mirror: Path | None) -> _HeldOut:
+def _write_custom(
+    name: str, custom: CustomCorpus, languages: str, out: Path, limit: int | None
+) -> dict[str, list[dict[str, Any]]]:
+    """Write the splits of the user's own corpus and return their sources; warn of splits that share sentences."""
+    parts, held_out, sources = custom_parts(name, custom, languages), HeldOut(), {}
+    if custom.disjoint:
+        held_out.add(chain.from_iterable(part.lines() for split, part in parts.items() if split != "train"))
+    for split, part in parts.items():
+        sources[split] = _write_split([part], split, languages, out, limit, held_out if split == "train" else None)
+    [train] = sources["train"]
+    if train["pairs"] == train["dropped"]:
+        raise DataError(
+            f"corpora.{name}: disjoint: true leaves none of {train['pairs']:,} training pairs, as all share a sentence "
+            "with validation or test text; give other training text, or other tests"
+        )
+    warn_of_overlap(name, out, {split: part.sides[0].path for split, part in parts.items()}, languages)
+    return sources
+
+
+def _test_sentences(name: str, languages: str, mirror: Path | None) -> HeldOut:
     """Collect the sentences of all test sets that a corpus's systems can be scored on."""
-    held_out, corpora = _HeldOut(), [declared()[other] for other in (name, *declared()[name].tests)]
+    held_out, corpora = HeldOut(), [declared()[other] for other in (name, *declared()[name].tests)]
     for corpus in corpora:
         for split, sources in corpus.splits.items():
             if split not in TRAINING and set(languages.split("-")) <= set(_shared(sources)):
@@ -338,7 +342,7 @@ def _test_sentences(name: str, languages: str, mirror: Path | None) -> _HeldOut:
 
 
 def _write_split(
-    parts: Sequence[_Part], split: str, languages: str, out: Path, limit: int | None, held_out: _HeldOut | None = None
+    parts: Sequence[_Part], split: str, languages: str, out: Path, limit: int | None, held_out: HeldOut | None = None
 ) -> list[dict[str, Any]]:
     """Write the sides of a split, without held-out sentences; return URL, licence and numbers of pairs of each part.
 

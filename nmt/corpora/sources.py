@@ -30,6 +30,18 @@ _CORRUPT = (zlib.error, lzma.LZMAError)
 _SHORTCUT = re.compile(r"(?<![\w/%$&~])([A-Za-z]+)[_&~]([a-z]+)(?![\w/&~])")
 _SHORTCUT_AFTER = re.compile(r"(?<=[\u0900-\u097f….:]) ?\([_&~]?[A-Za-z]\)")
 
+
+class _Letters(dict[int, int | None]):
+    """Translation table for `str.translate` that keeps letters, digits and marks; Indic vowel signs are marks."""
+
+    def __missing__(self, code: int) -> int | None:
+        character = chr(code)
+        keep = character.isalnum() or unicodedata.category(character)[0] == "M"
+        self[code] = result = code if keep else None
+        return result
+
+
+_LETTERS = _Letters()
 Hash = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
@@ -180,10 +192,7 @@ def key(sentence: str) -> str:
     ``"Who's there?"`` and ``"WHOS THERE"`` have the same key. The key of a sentence without letters and digits is the
     sentence itself.
     """
-    folded = unicodedata.normalize("NFKC", sentence).casefold()
-    # Keep marks too: Indic vowel signs are marks, not letters.
-    letters = "".join(c for c in folded if c.isalnum() or unicodedata.category(c)[0] == "M")
-    return letters or sentence
+    return unicodedata.normalize("NFKC", sentence).casefold().translate(_LETTERS) or sentence
 
 
 def without_shortcuts(text: str) -> str:

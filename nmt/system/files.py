@@ -77,7 +77,7 @@ def decode_lines(stream: BinaryIO, name: str, first: int = 0) -> Iterator[str]:
         first: number of the first line to yield, from 0.
 
     Raises:
-        DataError: a line is not UTF-8 or longer than `LONGEST`.
+        DataError: a line is not UTF-8 or longer than `LONGEST`, or the lines end in CR alone.
     """
     beginning = b""
     for number, raw in enumerate(_raw_lines(stream, name), 1):
@@ -91,6 +91,11 @@ def decode_lines(stream: BinaryIO, name: str, first: int = 0) -> Iterator[str]:
                 f"{name}, line {number}: expected UTF-8, got byte 0x{raw[error.start]:02x} at column "
                 f"{error.start + 1}; {_conversion_advice(beginning)}"
             ) from None
+        if number == 1 and "\r" in line and not raw.endswith(b"\n"):
+            raise DataError(
+                f"{name}: expected lines that end in LF or CR LF, got CR alone; convert the file first, e.g. "
+                "tr '\\r' '\\n' < old > new"
+            )
         yield line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line
 
 

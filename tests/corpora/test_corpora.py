@@ -25,6 +25,8 @@ from nmt.corpora import sources
 from nmt.corpora.catalogue import Declared, fetch, resolve, splits, with_corpus_of
 from nmt.corpora.catalogue import test_sets as sets_of
 from nmt.system.errors import ConfigError, DataError
+from nmt.system.files import read_json
+from nmt.system.warnings import read_warnings, recorded
 
 ENGLISH, GERMAN = "A dog.\nA cat.\nTwo birds.\n", "Ein Hund.\nEine Katze.\nZwei Vögel.\n"
 FLICKR = ["test_2016_flickr", "test_2017_flickr", "test_2017_mscoco", "test_2018_flickr"]
@@ -611,6 +613,57 @@ def test_own_text_plain_or_gzip_with_any_line_ends(tmp_path: Path) -> None:
     assert list(described["splits"]) == ["train", "valid", "both"]
     assert described["licence"] == "mine"
     assert described["splits"]["both"]["en"]["url"] == str(tmp_path / "t.en.gz")
+
+
+LEAKY = {
+    "train": [("A dog runs.", "Ein Hund rennt."), ("Two men.", "Zwei Männer."), ("A cat.", "Eine Katze."), ("", "")],
+    "valid": [("A cat!", "Ein Kater."), ("Snow.", "Schnee.")],
+    "news": [("a dog  runs", "Es rennt ein Hund."), ("Rain.", "Regen."), ("snow", "Der Schnee."), ("", "Leer.")],
+    "talks": [("Nothing of it.", "Nichts davon.")],
+}
+
+
+def leaky(folder: Path, **changes: object) -> CustomCorpus:
+    """The user's own corpus with test and validation text that is in the training text too."""
+    for split, pairs in LEAKY.items():
+        for side, code in enumerate(("en", "de")):
+            text = "".join(f"{pair[side]}\n" for pair in pairs)
+            (folder / f"{split}.{code}").write_text(text, encoding="utf-8")
+    files = {split: {code: folder / f"{split}.{code}" for code in ("en", "de")} for split in LEAKY}
+    tests = {"news": files["news"], "talks": files["talks"]}
+    return CustomCorpus.model_validate({"train": files["train"], "valid": files["valid"], "tests": tests} | changes)
+
+
+def told_of_overlap(folder: Path, own: CustomCorpus) -> list[tuple[str, str, int]]:
+    with recorded("download", folder / "raw"):
+        fetch("own", "en-de", folder / "raw", custom=own)
+    found = read_warnings(folder / "raw")
+    return [(w.text.split(" share a sentence with ")[1].split(",")[0], w.split, w.count) for w in found]
+
+
+def test_own_test_text_that_is_in_the_training_text_is_told_and_left_out(tmp_path: Path) -> None:
+    valid_is_tested = ("valid", "news", 1)
+    told = told_of_overlap(tmp_path, leaky(tmp_path))
+    assert told == [("train", "valid", 1), ("train", "news", 1), valid_is_tested]
+    assert told_of_overlap(tmp_path, leaky(tmp_path, disjoint=True)) == [valid_is_tested]
+    assert (tmp_path / "raw/train.de").read_text() == "Zwei Männer.\n"
+    assert (tmp_path / "raw/valid.en").read_text() == (tmp_path / "valid.en").read_text()
+    [source] = read_json(tmp_path / "raw/corpus.json")["sources"]["train"]
+    assert (source["pairs"], source["dropped"]) == (4, 3)
+
+
+def test_training_text_that_is_all_held_out_is_refused(tmp_path: Path) -> None:
+    own = leaky(tmp_path, disjoint=True)
+    own.tests["same"] = own.train
+    with pytest.raises(DataError, match=r"corpora\.own: disjoint: true leaves none of 4 training pairs"):
+        fetch("own", "en-de", tmp_path / "raw", custom=own)
+    assert_nothing_left(tmp_path / "raw")
+
+
+def test_lines_that_end_in_carriage_returns_alone_are_refused(tmp_path: Path) -> None:
+    own = custom(tmp_path, train_en=b"A dog.\rA cat.\rA bird.\r")
+    with pytest.raises(DataError, match=r"train\.en: expected lines that end in LF or CR LF, got CR alone"):
+        fetch("own", "en-de", tmp_path / "raw", custom=own)
 
 
 @pytest.mark.parametrize(
