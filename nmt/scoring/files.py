@@ -14,10 +14,10 @@ from nmt.scoring.score import (
     compared_with,
     measure_all,
     metrics,
-    read_aligned,
     write_scores,
 )
 from nmt.scoring.significance import paired_test
+from nmt.scoring.texts import read_aligned
 from nmt.scoring.words import SAMPLES
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import Json, read_json, sha256

@@ -2,7 +2,6 @@
 
 import json
 import os
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -15,13 +14,13 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER, TERScore
 
 from nmt.config.data import Cleaning
-from nmt.corpora.catalogue import misaligned
 from nmt.scoring.meteor import Meteor, NltkMeteor
+from nmt.scoring.texts import composed, read_aligned, warn_of_compatibility
 from nmt.scoring.words import SAMPLES, SEED, accuracy, share
 from nmt.system.errors import DataError
-from nmt.system.files import check_not_stage_output, read_json, read_lines, sha256, write_json, write_text
+from nmt.system.files import check_not_stage_output, read_json, sha256, write_json, write_text
+from nmt.system.warnings import warn
 from nmt.system.workers import available_processes, parallel_map
-from nmt.text.characters import is_blank
 from nmt.text.clean import restore
 from nmt.text.transliterate import scheme
 
@@ -185,12 +184,11 @@ def _empty_references(texts: Texts, paths: Mapping[str, Path]) -> dict[str, Any]
     """Count the empty references of each protocol, for ``scores.json``; warn of them; nothing if there are none."""
     counts = {protocol: texts[f"references.{ending}"].count("") for protocol, ending in ENDINGS.items()}
     for count, protocol in {count: protocol for protocol, count in counts.items() if count}.items():  # equal ones once
-        print(
-            f"nmt: warning: {paths[f'references.{ENDINGS[protocol]}']}: {count} of {len(texts['sources.txt'])} "
-            "references are empty, so each word of their translations counts as an error; see empty_references in "
-            "scores.json",
-            file=sys.stderr,
-        )
+        warn(
+            "empty references", paths[f"references.{ENDINGS[protocol]}"], count,
+            f"{count:,} of {len(texts['sources.txt']):,} references are empty, so each word of their translations counts "
+            "as an error", "leave such lines out of the test set, or complete them",
+        )  # fmt: skip
     return {"empty_references": counts} if any(counts.values()) else {}
 
 
@@ -219,29 +217,10 @@ def _read_aligned(hypotheses: Path, others: dict[str, Path], language: str, reci
     """Read the texts of a scores folder by name; raise DataError unless they have the same number of lines."""
     tokenised, texts = read_aligned(hypotheses, others)
     cleaning = Cleaning(**recipe)
-    restored = [restore(line, language, cleaning) for line in tokenised]
+    if cleaning.unicode == "NFKC":
+        warn_of_compatibility(others["references.detok"], texts["references.detok"])
+    restored = composed(restore(line, language, cleaning) for line in tokenised)
     return {"hypotheses.tok": tokenised, "hypotheses.detok": restored, **texts}
-
-
-def read_aligned(hypotheses: Path, others: Mapping[str, Path]) -> tuple[list[str], Texts]:
-    """Read hypotheses and the texts that belong to them, by name.
-
-    Raises:
-        DataError: a file is missing or not UTF-8, the hypotheses are empty, or the numbers of lines differ.
-    """
-    lines = _read(hypotheses)
-    texts = {name: _read(path) for name, path in others.items()}
-    for name, path in others.items():
-        if len(texts[name]) != len(lines):
-            raise misaligned({hypotheses: len(lines), path: len(texts[name])})
-    if not lines:
-        raise DataError(f"{hypotheses}: expected sentences, got an empty file; check the test set")
-    return lines, texts
-
-
-def _read(path: Path) -> list[str]:
-    """Read lines; a line that shows nothing, such as a lone joiner, is empty."""
-    return ["" if is_blank(line) else line for line in read_lines(path)]
 
 
 def case_sensitive(recipe: dict[str, Any], language: str) -> bool:

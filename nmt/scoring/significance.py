@@ -9,6 +9,7 @@ from sacrebleu.significance import PairedTest, Result
 
 from nmt.corpora.catalogue import misaligned
 from nmt.scoring.score import ENDINGS, case_sensitive, fix_seed, metrics
+from nmt.scoring.texts import composed
 from nmt.scoring.words import SAMPLES
 from nmt.system.errors import DataError
 from nmt.system.files import read_json, read_lines
@@ -89,4 +90,4 @@ def paired_test(
 
 
 def _lines(path: Path) -> list[str]:
-    return [line.rstrip() for line in read_lines(path)]
+    return composed(line.rstrip() for line in read_lines(path))  # restored references are the raw text

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import unicodedata
 from pathlib import Path
 
 import fakes
@@ -17,9 +18,11 @@ from nmt.config.table import Table
 from nmt.plan.layout import Layout
 from nmt.scoring.score import ENDINGS, Protocol, metrics, score, score_lines
 from nmt.scoring.significance import compare
+from nmt.scoring.texts import warn_of_compatibility
 from nmt.scoring.words import accuracy
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import read_json, sha256, write_json
+from nmt.system.warnings import read_warnings, recorded
 
 HYPOTHESES = ["ein hund rennt über das gras .", "zwei männer sitzen auf einer bank ."]
 REFERENCES = ["ein hund läuft über das gras .", "zwei männer sitzen auf der bank ."]
@@ -211,6 +214,31 @@ def test_the_seed_of_the_environment_changes_nothing(monkeypatch: pytest.MonkeyP
     before = score_lines(HYPOTHESES, REFERENCES, "tokenised")
     monkeypatch.setenv("SACREBLEU_SEED", "1")
     assert score_lines(HYPOTHESES, REFERENCES, "tokenised") == before
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+def test_references_in_another_unicode_form_score_the_same(tmp_path: Path, form: str) -> None:
+    """In NFD, a letter and its accent are two characters, so that no word with an umlaut would be right."""
+    layout, table = Layout(tmp_path), fakes.table()
+    fakes.write_results(layout, "toy", table, [1])
+    row, system = table.rows[0], table.systems["small"]
+    raw = layout.raw(system) / "test.de"
+    raw.write_text(unicodedata.normalize(form, raw.read_text()))
+    folder = layout.scores("toy", row, "test", 1)
+    before = read_json(folder / "scores.json")
+    arguments = (folder / "hypotheses.txt", layout.clean(system), layout.raw(system), "test", "en", "de")
+    with recorded("score", folder / "scores.json"):
+        score(*arguments, layout.model("toy", row, 1), folder)
+    after, warnings = read_json(folder / "scores.json"), read_warnings(folder / "scores.json")
+    assert after["detokenised"] == before["detokenised"]
+    changed = sum(1 for _, german in fakes.PAIRS if unicodedata.normalize("NFD", german) != german)
+    assert [(w.file, w.count) for w in warnings] == ([(str(raw), changed)] if form == "NFD" else [])
+    assert (folder / "references.detok").read_text() == unicodedata.normalize("NFC", raw.read_text())
+
+
+def test_references_that_a_recipe_cannot_write_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    warn_of_compatibility(tmp_path / "test.de", ["ein ﬁlm", "ein Film"])
+    assert "1 of 2 references have characters that cleaning by unicode: NFKC replaces" in capsys.readouterr().err
 
 
 def test_cased_output_is_compared_with_case() -> None:

@@ -1,0 +1,61 @@
+"""Texts as they are scored: in Unicode's form NFC, so that equal characters are equal."""
+
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from nmt.corpora.catalogue import misaligned
+from nmt.system.errors import DataError
+from nmt.system.files import read_lines
+from nmt.system.warnings import warn
+from nmt.text.characters import is_blank
+
+
+def composed(lines: Iterable[str]) -> list[str]:
+    """Return lines in NFC, where a letter and its accent are one character."""
+    return [unicodedata.normalize("NFC", line) for line in lines]
+
+
+def read_composed(path: Path) -> list[str]:
+    """Return the lines of a file in NFC, with a warning if that changes any; raises DataError as `read_lines` does.
+
+    A line that shows nothing, such as a lone joiner, is empty.
+    """
+    lines = ["" if is_blank(line) else line for line in read_lines(path)]
+    result = composed(lines)
+    if changed := sum(line != before for line, before in zip(result, lines, strict=True)):
+        warn(
+            "text not in NFC", path, changed,
+            f"{changed:,} of {len(lines):,} lines are not in Unicode's form NFC and are scored in NFC",
+            "nothing for these scores; to compare the file itself with others, convert it first, e.g. uconv -x any-nfc",
+        )  # fmt: skip
+    return result
+
+
+def warn_of_compatibility(path: Path, lines: Sequence[str]) -> None:
+    """Warn of references with characters that NFKC replaces, for a model whose text is in NFKC."""
+    if changed := sum(unicodedata.normalize("NFKC", line) != line for line in lines):
+        warn(
+            "references not in NFKC", path, changed,
+            f"{changed:,} of {len(lines):,} references have characters that cleaning by unicode: NFKC replaces, so "
+            "that no translation has them", "compare tokenised scores, or train with cleaning: {unicode: NFC}",
+        )  # fmt: skip
+
+
+def read_aligned(hypotheses: Path, others: Mapping[str, Path]) -> tuple[list[str], dict[str, list[str]]]:
+    """Read hypotheses and the texts that belong to them, by name; all but sources in NFC.
+
+    Raises:
+        DataError: a file is missing or not UTF-8, the hypotheses are empty, or the numbers of lines differ.
+    """
+    lines = read_composed(hypotheses)
+    texts = {
+        name: list(read_lines(path)) if name.startswith("source") else read_composed(path)
+        for name, path in others.items()
+    }
+    for name, path in others.items():
+        if len(texts[name]) != len(lines):
+            raise misaligned({hypotheses: len(lines), path: len(texts[name])})
+    if not lines:
+        raise DataError(f"{hypotheses}: expected sentences, got an empty file; check the test set")
+    return lines, texts
