@@ -25,6 +25,7 @@ from nmt.report.write import report
 from nmt.scoring.significance import compare
 from nmt.system.errors import DataError
 from nmt.system.files import read_json, write_json
+from nmt.system.warnings import record_of, recorded, warn
 from nmt.text.subwords import Vocabulary
 
 
@@ -56,6 +57,35 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
 @pytest.fixture(scope="module")
 def several(tmp_path_factory: pytest.TempPathFactory) -> Built:
     return Built(tmp_path_factory.mktemp("several"), fakes.table(figures=[]), [1, 2], synthetic=True)
+
+
+def test_warnings_are_notes_of_their_rows_and_long_pairs_are_counted(tmp_path: Path) -> None:
+    layout, what = Layout(tmp_path / "results"), fakes.table(figures=[])
+    fakes.write_results(layout, "toy", what, [1])
+    training = layout.run("toy", "small", 1) / "training.json"
+    write_json(training, read_json(training) | {"too_long": 3, "too_long_valid": 5})
+    hypotheses = layout.scores("toy", what.rows[0], "test", 1) / "hypotheses.txt"
+    for output, told in ((hypotheses, "2 of 8 sources were cut"), (layout.clean(what.systems["small"]), "8 lines")):
+        with recorded("stage", output):
+            warn("kind", "a.file", 2, told, "mend it")
+    with recorded("track", layout.run("toy", "small", 1) / "tracked.json"):
+        warn("kind", "a.file", 1, "is not tracked", "try again", scores=False)
+    report("toy", what, layout, [1])
+    for ending in ("md", "html"):
+        page = (layout.results / "tables" / f"toy.{ending}").read_text()
+        assert "Warning: 8 lines (a.file)." in page  # both systems share the text
+        assert "Small, after 2 epochs: 2 of 8 sources were cut (a.file)." in page and "is not tracked" not in page
+        assert "3 too long for small" in page and "5 too long for small" in page
+    rows = read_json(layout.results / "tables" / "toy.json")["rows"]
+    assert [[w["text"] for w in row.get("warnings", [])] for row in rows] == [
+        ["8 lines", "2 of 8 sources were cut"], ["8 lines"], [],
+    ]  # fmt: skip
+    kept = layout.record("toy", record_of(hypotheses))
+    assert read_json(kept, list) == read_json(record_of(hypotheses), list)
+
+
+def test_a_table_without_warnings_says_nothing_of_them(built: Built) -> None:
+    assert "warning" not in built.text("md").lower() and "warnings" not in built.text("json")
 
 
 def test_rows_keep_the_order_of_the_table_file(built: Built) -> None:

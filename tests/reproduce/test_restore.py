@@ -15,6 +15,7 @@ from nmt.plan.plan import Plan
 from nmt.report.write import report
 from nmt.reproduce.restore import restore
 from nmt.system.files import read_json, sha256, write_json
+from nmt.system.warnings import recorded, warn
 
 SYSTEMS = fakes.TABLE["systems"]
 ROWS = [{"label": name, "system": name} for name in SYSTEMS]
@@ -30,6 +31,8 @@ class Kept:
             fakes.table(**{"figures": ["loss"], "rows": ROWS} | changes),
         )
         fakes.write_results(self.layout, "toy", self.table, list(seeds))
+        with recorded("train", self.layout.run("toy", "large", 1) / "training.json"):
+            warn("kind", "text", 2, "2 of 8 pairs are too long", "mend it")
         report("toy", self.table, self.layout, seeds)
         for system, config in self.table.systems.items():  # text that the trainings say they were of
             meta = self.layout.encoded(config) / "meta.json"
@@ -57,6 +60,7 @@ class Kept:
 def test_a_table_is_written_again_from_its_records(tmp_path: Path) -> None:
     kept = Kept(tmp_path, [1, 2], rows=[*ROWS, TOGETHER])
     before = kept.tables
+    assert b"large, together: 2 of 8 pairs are too long" in before["toy.md"]
     assert kept.restore([1, 2]) == {"restored": ["small1", "small2", "large1", "large2", "large1-2"]}
     report("toy", kept.table, kept.layout, [1, 2])
     assert kept.tables == before

@@ -1,0 +1,78 @@
+"""The last words: which warnings belong to a table, which store they point to, what is tried again."""
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from nmt.config.table import Table
+from nmt.config.workflow import Workflow
+from nmt.plan.closing import check_strict, closing_words, forget_failed, requested_warnings
+from nmt.plan.plan import Plan
+from nmt.plan.warned import row_warnings
+from nmt.system.errors import DataError
+from nmt.system.files import read_json, write_json
+from nmt.system.warnings import recorded, warn
+
+SYSTEM = {"corpus": "scenes", "languages": "en-de", "training": {"updates": 1}}
+WRITTEN = {"model": "one/reverse", "text": "scenes", "seed": 1}
+TABLE = {
+    "caption": "c",
+    "tests": ["test", "test_ambiguous"],
+    "systems": {"small": {**SYSTEM, "back_translation": WRITTEN}, "reverse": {**SYSTEM, "languages": "de-en"}},
+    "rows": [{"label": "a", "system": "small"}, {"label": "b", "system": "small", "test": "test_ambiguous"}],
+}
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Plan:
+    settings = Workflow.model_validate({"tables": ["one"], "seeds": [1], "results": tmp_path})
+    return Plan(settings, {"one": Table.model_validate(TABLE)})
+
+
+def degrade(output: Path, kind: str, split: str = "", scores: bool = True) -> None:
+    output.mkdir(parents=True, exist_ok=True)
+    with recorded("stage", output):
+        warn(kind, output, 1, "one line is wrong", "mend it", split=split, scores=scores)
+
+
+def test_warnings_of_all_that_a_table_is_made_from(plan: Plan) -> None:
+    layout, table = plan.layout, plan.table("one")
+    small, reverse = (plan.system("one", name) for name in ("small", "reverse"))
+    degrade(layout.clean(small), "of no test set here", "other_test")
+    degrade(layout.raw(small.without_added()), "of one test set", "test")
+    degrade(layout.encoded(reverse), "of the translator's text", "train")
+    degrade(layout.run("one", "reverse", 1) / "training.json", "of the translator", "valid")
+    degrade(layout.translations(small) / "translations.txt", "of the translations", "train")
+    degrade(layout.scores("one", table.rows[1], "test_ambiguous", 1) / "hypotheses.txt", "of one row")
+    degrade(layout.figures("one"), "of figures", scores=False)
+    kinds = {w.kind for w in requested_warnings(plan, ["table_one"])}
+    in_rows = [{w.kind for w in row_warnings("one", table, row, layout, [1])} for row in table.rows]
+    of_both = {"of the translator", "of the translations"}
+    assert in_rows == [{"of one test set", *of_both}, {"of one row", *of_both}]
+    assert kinds == {"of the translator's text", "of figures"}.union(*in_rows)
+    with pytest.raises(DataError, match="strict: true: expected results without warnings, got the 6 above"):
+        found = requested_warnings(plan, [])
+        check_strict(plan.settings.model_copy(update={"strict": True}), found)
+    check_strict(plan.settings, found)
+
+
+def test_a_store_is_pointed_to_only_if_it_has_a_run_of_the_tables(plan: Plan, tmp_path: Path) -> None:
+    [marker], store = map(Path, plan.markers("one")), tmp_path / "mlflow.db"
+    published = {"status": "published", "uri": f"sqlite:///{store}", "experiment": "1", "run": "abc"}
+    write_json(marker, published)
+    assert "MLflow" not in closing_words(plan, [])  # there is no such file
+    with sqlite3.connect(store) as database:
+        database.execute("CREATE TABLE runs (run_uuid TEXT, lifecycle_stage TEXT)")
+        database.execute("INSERT INTO runs VALUES ('other', 'active'), ('abc', 'deleted')")
+    assert "MLflow" not in closing_words(plan, [])
+    with sqlite3.connect(store) as database:
+        database.execute("UPDATE runs SET lifecycle_stage = 'active'")
+    database.close()
+    assert f"MLflow   sqlite:///{store}" in closing_words(plan, [])
+    forget_failed(plan, [])
+    assert read_json(marker) == published
+    write_json(marker, {"status": "failed", "uri": "http://127.0.0.1:9"})
+    assert "MLflow" not in closing_words(plan, [])
+    forget_failed(plan, [])
+    assert not marker.exists()
