@@ -186,8 +186,8 @@ def _empty_references(texts: Texts, paths: Mapping[str, Path]) -> dict[str, Any]
     for count, protocol in {count: protocol for protocol, count in counts.items() if count}.items():  # equal ones once
         warn(
             "empty references", paths[f"references.{ENDINGS[protocol]}"], count,
-            f"{count:,} of {len(texts['sources.txt']):,} references are empty, so each word of their translations counts "
-            "as an error", "leave such lines out of the test set, or complete them",
+            f"{count:,} of {len(texts['sources.txt']):,} references are empty, so all words of their translations are "
+            "errors", "leave such lines out of the test set, or complete them",
         )  # fmt: skip
     return {"empty_references": counts} if any(counts.values()) else {}
 

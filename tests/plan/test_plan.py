@@ -106,6 +106,15 @@ def test_ready_features_do_not_go_with_a_part_of_the_text() -> None:
         check_images("one", described(model=model), settings.model_copy(update={"limit": 10}))
 
 
+def test_pictures_do_not_go_with_text_whose_lines_are_left_out() -> None:
+    model, files = {"kind": "multimodal", "backbone": "resnet50"}, {"en": "a.en", "de": "a.de"}
+    mine = {"train": files, "valid": files, "tests": {"news": files}, "disjoint": True}
+    given = {"corpora": {"mine": mine}, "images": {"mine": {"features": "/data"}}}
+    settings = Workflow.model_validate({"tables": ["one"], **given})
+    with pytest.raises(ConfigError, match="corpora: mine: disjoint: true leaves out lines of the text, but not their"):
+        check_images("one", described(corpus="mine", test="news", model=model), settings)
+
+
 def test_paths_of_the_user_start_at_home_where_they_say_so() -> None:
     languages = {"en": "~/x.en", "de": "~/x.de"}
     mine = {"corpora": {"c": {"train": languages, "valid": languages}}, "images": {"c": {"features": "~/f"}}}
@@ -157,7 +166,7 @@ def test_a_path_in_which_snakemake_would_see_a_wildcard_is_refused(tmp_path: Pat
         check_own_files(table, settings)
 
 
-@pytest.mark.parametrize("change", [{"device": "cpu"}, {"processes": 2}, {"mirror": "/elsewhere"}])
+@pytest.mark.parametrize("change", [{"device": "cpu"}, {"processes": 2}, {"mirror": "/elsewhere"}, {"strict": True}])
 def test_the_closing_stages_do_not_see_where_work_was_done(change: dict[str, Any]) -> None:
     assert plan(**change).report_settings(["one"]) == plan().report_settings(["one"])
 
