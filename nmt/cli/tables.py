@@ -46,6 +46,7 @@ def report(table: Path, settings: str, words_only: bool) -> None:
     from nmt.config.table import load_table
     from nmt.config.workflow import Workflow
     from nmt.plan.layout import Layout
+    from nmt.plan.published import check_replaceable
     from nmt.report.rewrite import rewrite
     from nmt.report.write import report as write_report
     from nmt.system.locks import exclusive
@@ -57,6 +58,7 @@ def report(table: Path, settings: str, words_only: bool) -> None:
     with exclusive(page.with_name(f".{page.name}.lock"), page, keep=False):
         if words_only:
             return rewrite(table.stem, load_table(table), layout)
+        check_replaceable(table.stem, load_table(table), layout, workflow.seeds)
         with recorded("report", layout.figures(table.stem)):
             write_report(table.stem, load_table(table), layout, workflow.seeds, workflow.images)
 

@@ -196,6 +196,10 @@ class Plan:
         files = [str(split[language]) for split in splits for language in codes if language in split]
         return RawText(system.corpus, files, commands.download_options(self.settings.limit, custom))
 
+    def own(self, files: Iterable[str | Path]) -> list[str]:
+        """Those of some files that no stage writes: the user's own."""
+        return [str(file) for file in files if not Path(file).is_relative_to(self.settings.results)]
+
     def translation(self, folder: str) -> Translation:
         """The model, text and decoding that the translations in a folder are made from."""
         known = {str(self.layout.translations(mixture)): mixture for mixture in self._mixtures}
@@ -269,9 +273,12 @@ class Plan:
         images = self.settings.images.get(corpus)
         options = commands.features_options(self.settings.limit, images)
         if images and images.folder:
-            return Pictures(images.folder, images.lists[split], images.lists[split], options)
+            names = images.lists[split]
+            return Pictures(
+                images.folder, names, names, options, [names, *([images.weights] if images.weights else [])]
+            )
         folder = self.layout.pictures(corpus)
-        return Pictures(folder, folder / f"{split}.txt", folder, options)
+        return Pictures(folder, folder / f"{split}.txt", folder, options, [])
 
     def described(self, name: str) -> tuple[Path, Path]:
         """Folders of raw text of a corpus, by its name in paths, and of the corpus that describes the same images."""

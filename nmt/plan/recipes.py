@@ -42,6 +42,8 @@ class Pictures(NamedTuple):
     source: Path
     """The input whose change makes the features anew."""
     options: list[str]
+    own_files: list[Path]
+    """The user's own list and weights, if the pictures are the user's."""
 
 
 class Output(NamedTuple):

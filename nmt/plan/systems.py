@@ -46,3 +46,11 @@ def with_descriptions(system: System) -> tuple[System, System]:
     """Two systems for the folders of raw text: the English sentences, and their other descriptions."""
     text = system.without_added(languages="en-de")
     return text, text.model_copy(update={"corpus": description_corpus(system)})
+
+
+def flatten(value: Any, prefix: str = "") -> dict[str, str]:
+    """Flatten nested mappings, keys joined by dots: ``{"a": {"b": 1}}`` → ``{"a.b": "1"}``. Other values as JSON."""
+    if isinstance(value, dict):
+        parts = (flatten(part, f"{prefix}.{key}" if prefix else str(key)) for key, part in value.items())
+        return {key: text for part in parts for key, text in part.items()}
+    return {prefix: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}

@@ -12,7 +12,7 @@ from nmt.config.system import System
 from nmt.config.table import ALWAYS, Row, Table
 from nmt.corpora.catalogue import TRAIN_SAMPLE, TRAINING, with_corpus_of
 from nmt.plan.layout import Layout
-from nmt.plan.systems import experiment
+from nmt.plan.systems import experiment, flatten
 from nmt.plan.warned import row_warnings
 from nmt.report.plots import TITLES
 from nmt.report.records import read_log, train_nll
@@ -22,7 +22,6 @@ from nmt.scoring.summary import distinct, mean, statistic
 from nmt.system.errors import DataError
 from nmt.system.files import Json, read_json
 from nmt.text.stats import subwords
-from nmt.tracking.feed import flatten
 from nmt.training.experiment import Experiment
 from nmt.translation import augment
 

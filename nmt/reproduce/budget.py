@@ -19,8 +19,9 @@ from types import FrameType
 from nmt.plan import commands
 from nmt.plan.layout import table_path
 from nmt.plan.plan import Plan
+from nmt.plan.published import check_replaceable
 from nmt.reproduce.runs import Run, is_outdated, lacks_inputs, say, scoring_of_outputs
-from nmt.system.errors import DataError
+from nmt.system.errors import ConfigError, DataError
 from nmt.system.gpus import PER_GPU, available
 from nmt.system.interrupt import Interrupted, signal_handlers
 from nmt.system.locks import exclusive
@@ -222,6 +223,11 @@ def _report(plan: Plan, table: str, clock: Clock) -> bool:
     page = plan.layout.table(table)
     html = Path(f"{page}.html")  # a report writes it last
     if not all(Path(file).is_file() for file in inputs) or not any(is_outdated(html, Path(file)) for file in inputs):
+        return True
+    try:
+        check_replaceable(table, plan.table(table), plan.layout, plan.settings.seeds)
+    except ConfigError as error:
+        say(f"{table}: the runs are done, but the table is not written: {error}")
         return True
     command = commands.report(table_path(table), config=plan.report_settings([table]))
     try:

@@ -1,12 +1,12 @@
 """One MLflow run, fed from a training's ``log.jsonl``."""
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nmt.config.training import ENDS
+from nmt.plan.systems import flatten
 from nmt.system import files
 from nmt.system.files import digest, read_json
 from nmt.tracking.store import connect, find_or_create_experiment, find_or_create_parent, find_or_create_run
@@ -18,14 +18,6 @@ if TYPE_CHECKING:
 CURVES = ("loss", "accuracy", "bleu", "train_bleu", "learning_rate", "gradient_norm", "tokens_per_second")
 BATCH = {"metrics": 1000, "params": 100, "tags": 100}  # MLflow's limits for one call
 Records = list[dict[str, Any]]
-
-
-def flatten(value: Any, prefix: str = "") -> dict[str, str]:
-    """Flatten nested mappings, keys joined by dots: ``{"a": {"b": 1}}`` → ``{"a.b": "1"}``. Other values as JSON."""
-    if isinstance(value, dict):
-        parts = (flatten(part, f"{prefix}.{key}" if prefix else str(key)) for key, part in value.items())
-        return {key: text for part in parts for key, text in part.items()}
-    return {prefix: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}
 
 
 @dataclass

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nmt.config.training import ENDS
+from nmt.plan.systems import flatten
 from nmt.scoring.samples import samples
 from nmt.system.errors import DataError
 from nmt.system.files import digest, read_json
 from nmt.system.warnings import warn
-from nmt.tracking.feed import Feed, Records, flatten, identity_of, names_of, points, read_records, without_end
+from nmt.tracking.feed import Feed, Records, identity_of, names_of, points, read_records, without_end
 from nmt.tracking.store import first_line, send_changed
 
 if TYPE_CHECKING:

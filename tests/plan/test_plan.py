@@ -153,6 +153,7 @@ def test_users_files_of_the_pair_only() -> None:
     raw = str(made.layout.raw(TABLE.systems["small"]))
     assert made.raw_text(raw).own_files == ["a.en", "a.de"] * 3
     assert plan().raw_text(raw).own_files == []
+    assert made.own(["a.en", raw, made.layout.results / "features/x.npy", "/data/x.npy"]) == ["a.en", "/data/x.npy"]
 
 
 def test_a_path_in_which_snakemake_would_see_a_wildcard_is_refused(tmp_path: Path) -> None:

@@ -13,11 +13,11 @@ import fakes
 import pytest
 
 from nmt.plan.layout import Layout
+from nmt.plan.systems import flatten
 from nmt.system.errors import DataError
 from nmt.system.files import read_json, write_json
 from nmt.tracking import follow as following
 from nmt.tracking import prepare as preparing
-from nmt.tracking.feed import flatten
 from nmt.tracking.follow import follow
 from nmt.tracking.prepare import prepare
 from nmt.tracking.publish import publish, publish_ensemble

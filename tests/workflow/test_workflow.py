@@ -4,6 +4,7 @@ import copy
 import functools
 import json
 import operator
+import os
 import re
 import shutil
 import sys
@@ -270,7 +271,11 @@ def test_users_files_are_watched(project: Project) -> None:
     project.write("config.yaml", settings)
     first = project.snakemake()
     assert first.returncode == 0, first.stdout
-    (project.folder / "a.de").write_text("y\n")
+    text = project.folder / "a.de"
+    text.touch()
+    assert "Nothing to be done" in project.snakemake("--dry-run").stdout
+    text.write_text("y\n")
+    os.utime(text, (0, 0))  # older than the text before, as `cp -p` and `unzip` leave it
     assert jobs(project.snakemake("--dry-run").stdout)["download"] == 1
 
 

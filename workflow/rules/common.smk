@@ -168,3 +168,8 @@ def translation(wildcards):
     """What translations of a text to add are made from."""
     folder = f"{LAYOUT.results}/{wildcards.way}-translated/{wildcards.recipe}"
     return or_exit(PLAN.translation, folder)
+
+
+def tracked_tables():
+    """The tables of which this run trains a system, or publishes a run."""
+    return sorted({job.wildcards.table for job in workflow.dag.needrun_jobs() if job.rule.name in ("train", "track")})

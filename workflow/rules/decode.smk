@@ -5,12 +5,8 @@ rule decode:
     input:
         model="<results>/runs/{table}/{system}/seed{seed}/{selection}/model",
         clean=lambda w: texts_of(w)[1],
-        features=lambda w: PLAN.features(tested(w), [w.test], PLAN.decoding(w.decoding).images),
-        shards=lambda w: shards_of(
-            w,
-            f"{LAYOUT.run(w.table, w.system, w.seed)}/{w.selection}/{w.test}/{w.decoding}/hypotheses.txt",
-            SHARDS.decode,
-        ),
+        features=lambda w: by_content(*features_of(w)),
+        shards=lambda w: shards_of(w, features_of(w)[1], SHARDS.decode),
     output:
         hypotheses="<results>/runs/{table}/{system}/seed{seed}/{selection}/{test}/{decoding}/hypotheses.txt",
         decoding="<results>/runs/{table}/{system}/seed{seed}/{selection}/{test}/{decoding}/decoding.json",
@@ -29,6 +25,7 @@ rule decode:
     params:
         config=lambda w: as_json(PLAN.decoding(w.decoding)),
         source=lambda w: system_of(w).source,
+        content=lambda w: content(*features_of(w)),
         # Functions of `input` or `output` are not compared with those of the last run.
         images=lambda w, input: commands.decode_options(input.features, PLAN.table(w.table).lines_of(w.test)),
         hypotheses=lambda w, output: unsharded(w, output[0]),

@@ -3,8 +3,7 @@
 
 rule download:
     input:
-        # The user's own files, so that an edit of them is seen.
-        lambda w: PLAN.raw_text(f"{LAYOUT.results}/corpora/{w.corpus}/{w.languages}/raw").own_files,
+        lambda w: by_content(*own_text(w)),
     output:
         raw=directory("<results>/corpora/{corpus}/{languages}/raw"),
     log:
@@ -15,5 +14,6 @@ rule download:
     params:
         corpus=lambda w, output: PLAN.raw_text(output.raw).corpus,
         options=lambda w, output: PLAN.raw_text(output.raw).options,
+        content=lambda w: content(*own_text(w)),
     shell:
         logged(commands.download("{params.corpus}", "{wildcards.languages}", "{output.raw}", "{params.options:q}"))

@@ -56,7 +56,7 @@ rule pseudo_regions:
 # The finished part of an interrupted array lies beside it, undeclared, as Snakemake would delete it.
 rule features:
     input:
-        pictures=lambda w: or_exit(PLAN.pictures, w.corpus, w.split).source,
+        pictures=lambda w: by_content([or_exit(PLAN.pictures, w.corpus, w.split).source], own_pictures(w)[1]),
     output:
         array="<results>/features/{corpus}/{backbone}/{split}.npy",
         making="<results>/features/{corpus}/{backbone}/{split}.json",
@@ -74,6 +74,7 @@ rule features:
         folder=lambda w: PLAN.pictures(w.corpus, w.split).folder,
         names=lambda w: PLAN.pictures(w.corpus, w.split).names,
         options=lambda w: PLAN.pictures(w.corpus, w.split).options,
+        content=lambda w: content(*own_pictures(w)),
     shell:
         shown(
             commands.features(

@@ -4,7 +4,7 @@
 
 rule report:
     input:
-        table="workflow/tables/{table}.yaml",
+        table=lambda w: by_content(*table_file(w)),
         scores=lambda w: PLAN.scores(w.table),
         runs=lambda w: PLAN.training_files(w.table),
         pictures=lambda w: PLAN.pictures_shown(w.table),
@@ -30,5 +30,6 @@ rule report:
         ENVIRONMENT
     params:
         config=lambda w: PLAN.report_settings([w.table]),
+        content=lambda w: content(*table_file(w)),
     shell:
         logged(commands.report("{input.table}", config="{params.config:q}"))

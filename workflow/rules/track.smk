@@ -5,11 +5,6 @@ from nmt.system.locks import hold
 from nmt.tracking.store import deletions
 
 
-def tracked_tables():
-    """The tables of which this run trains a system, or publishes a run."""
-    return sorted({job.wildcards.table for job in workflow.dag.needrun_jobs() if job.rule.name in ("train", "track")})
-
-
 onstart:
     # Snakemake locks its own folder; this finds a run that was started in another one.
     or_exit(hold, LAYOUT.results / ".workflow.lock", LAYOUT.results)

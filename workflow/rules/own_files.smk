@@ -1,0 +1,69 @@
+# The user's own files count by their content: a text is seen also when its date is older than that of the text before, and
+# a new date alone makes nothing again. Outputs that were made before the content was a parameter keep to dates.
+from nmt.plan.layout import table_path
+from nmt.plan.published import check_replaceable
+from nmt.system.fingerprints import fingerprint
+from snakemake.io import IOFile
+
+
+def counts_content(output):
+    """Whether the content of own files is among the parameters that Snakemake keeps of an output."""
+    return any(value.startswith("'own files ") for value in workflow.persistence.params(IOFile(output)) or [])
+
+
+def by_content(files, output):
+    """Input files; the dates of the user's own ones do not count where `content` is a parameter."""
+    own = PLAN.own(files) if counts_content(output) else []
+    return [ancient(file) if file in own else file for file in map(str, files)]
+
+
+def content(files, output):
+    """A parameter that changes with the content of the user's own files."""
+    own, made = PLAN.own(files), Path(output)
+    if not own or (made.exists() and not counts_content(output) and not is_newer(own, made)):
+        return NOT_COMPARED
+    return f"own files {fingerprint(own, Path('.snakemake', 'own-files.json'))}"
+
+
+def is_newer(files, made):
+    return any(Path(file).stat().st_mtime > made.stat().st_mtime for file in files if Path(file).exists())
+
+
+def own_text(wildcards):
+    """The user's own files of a corpus, and the folder of raw text that is made of them."""
+    raw = f"{LAYOUT.results}/corpora/{wildcards.corpus}/{wildcards.languages}/raw"
+    return PLAN.raw_text(raw).own_files, raw
+
+
+def own_pictures(wildcards):
+    """The user's own files that describe pictures, and the array that is made of the pictures."""
+    array = f"{LAYOUT.results}/features/{wildcards.corpus}/{wildcards.backbone}/{wildcards.split}.npy"
+    return or_exit(PLAN.pictures, wildcards.corpus, wildcards.split).own_files, array
+
+
+def training_of(wildcards):
+    """The file that a training writes last."""
+    return f"{LAYOUT.run(wildcards.table, wildcards.system, wildcards.seed)}/training.json"
+
+
+def seen(wildcards):
+    """The image features that a training reads."""
+    return PLAN.features(system_of(wildcards), ["train", "valid"])
+
+
+def vectors(wildcards):
+    """The files of word vectors that a training reads."""
+    return list(or_exit(PLAN.vectors, system_of(wildcards)).values())
+
+
+def features_of(wildcards):
+    """The image features that a translation reads, and the file that it writes first."""
+    w = wildcards
+    features = PLAN.features(tested(w), [w.test], PLAN.decoding(w.decoding).images)
+    return features, f"{LAYOUT.run(w.table, w.system, w.seed)}/{w.selection}/{w.test}/{w.decoding}/hypotheses.txt"
+
+
+def table_file(wildcards):
+    """The file of a table, and what the report writes of it; stops before a trial replaces a published table."""
+    or_exit(check_replaceable, wildcards.table, PLAN.table(wildcards.table), LAYOUT, PLAN.settings.seeds)
+    return [table_path(wildcards.table)], f"{LAYOUT.table(wildcards.table)}.json"
