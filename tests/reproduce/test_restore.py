@@ -112,6 +112,22 @@ def test_records_of_a_training_from_other_word_vectors_are_not_restored(tmp_path
     assert kept.restore([1], starting, word_vectors={"glove": vectors}) == {"restored": ["small1", "large1"]}
 
 
+def test_a_parent_and_its_children_are_restored_together(tmp_path: Path) -> None:
+    kept = Kept(tmp_path, [1])
+    child = {**SYSTEMS["large"], "initialise": {"system": "toy/small"}}
+    tuned = kept.changed(systems={**SYSTEMS, "large": child})
+    assert kept.restore([1], tuned) == {"lacking": ["small1"], "other": ["large1"]}, "its weights are needed"
+    record = kept.layout.records("toy") / "large" / "seed1" / "training.json"
+    write_json(record, read_json(record) | {"initialise": {"weights_sha256": "a" * 64}})
+    assert kept.restore([1], tuned) == {"restored": ["small1", "large1"]}
+    shutil.rmtree(kept.runs)
+    assert kept.restore([1]) == {"restored": ["small1"], "other": ["large1"]}, "the table names no parent"
+    shutil.rmtree(kept.runs)
+    longer = {**SYSTEMS["small"], "training": {"epochs": 5}}
+    other = kept.changed(systems={"small": longer, "large": child})
+    assert kept.restore([1], other) == {"other": ["small1"], "lacking": ["large1"]}, "of another parent"
+
+
 def test_what_a_table_needs_besides_is_lacking(tmp_path: Path) -> None:
     kept = Kept(tmp_path, [1, 2])
     assert kept.restore([1], kept.changed(metrics=["bleu", "bleu1"])) == {"lacking": ["small1", "large1"]}

@@ -114,11 +114,11 @@ def read_parent(folder: Path | None, encoded: Path, config: Experiment, state: P
     with torch.device("meta"):
         model = build(config.model, len(ours[0]), len(ours[1]), ours[0].ids.pad)
         taken = _taken(model, _build(made, folder), pieces)
-    depths = zip(("encoder_layers", "decoder_layers"), _depths(config.model), _depths(made.model), strict=True)
+    depths = {what: (own, _depths(made.model)[what]) for what, own in _depths(config.model).items()}
     facts = {
         "weights_sha256": checksum,
         "parameters": {"taken": taken, "new": sum(parameter.numel() for parameter in model.parameters()) - taken},
-        **{what: _divided(own, other, min(own, other)) for what, own, other in depths},
+        **{what: _divided(own, other, min(own, other)) for what, (own, other) in depths.items()},
         **{f"{side}_pieces": _divided(len(own), len(other), len(pieces[side][0]))
            for side, own, other in zip(SIDES, ours, theirs, strict=True)},
     }  # fmt: skip
@@ -174,9 +174,11 @@ def _taken(model: TranslationModel, parent: TranslationModel, pieces: Mapping[st
     return sum(count * ours[:1].numel() for ours, count in rows)
 
 
-def _depths(config: ModelConfig) -> list[int]:
-    """Return the numbers of encoder and decoder layers."""
-    return [config.layers, (config.kind != "recurrent" and config.decoder_layers) or config.layers]
+def _depths(config: ModelConfig) -> dict[str, int]:
+    """Return the numbers of encoder and decoder layers, if a model has layers."""
+    if (layers := getattr(config, "layers", None)) is None:
+        return {}
+    return {"encoder_layers": layers, "decoder_layers": getattr(config, "decoder_layers", None) or layers}
 
 
 def _divided(ours: int, theirs: int, both: int) -> dict[str, int]:
