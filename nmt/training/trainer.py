@@ -53,8 +53,6 @@ class Trainer:
         self.model = build(config.model, sizes[0], sizes[1], meta["ids"]["pad"]).to(device)
         vectors.fill(self.model)
         parent.fill(self.model)
-        if processes.first:
-            parent.show()
         freeze(self.model, self.config.freeze)
         looks = isinstance(config.model, MultimodalConfig) or images
         pictures = partial(pictures_of_split, config.model, None, images) if looks else None
@@ -69,6 +67,8 @@ class Trainer:
         self.log = Log(state / "log.jsonl", writes=processes.first)
         self.progress = self._resume(state)
         parent.check_present(self.progress.update)
+        if processes.first and not self.progress.update:
+            parent.show()
         self.sums = torch.tensor(self.progress.sums, dtype=torch.float64, device=device)
 
     def _resume(self, state: Path) -> Progress:
