@@ -1,6 +1,7 @@
 """Questions about one system that its configuration alone answers."""
 
 import json
+from typing import Any
 
 from nmt.config.models import MultimodalConfig, Shown
 from nmt.config.system import System
