@@ -72,12 +72,11 @@ class Cleaner:
 
     def counted(self, text: str) -> tuple[str, int]:
         """Return a line as models see it, and the number of removed control or disallowed characters."""
-        if self.recipe.unicode != "none":
-            text = unicodedata.normalize(self.recipe.unicode, text)
         visible = visible_only(text)
         removed = len(text) - len(visible)
-        text = devanagari(visible, self.language) if self.recipe.devanagari else visible
-        text = _lower(text, self.language) if self.recipe.lowercase else text
+        text = self._normalize(visible)  # without what stood between a letter and its accent
+        text = devanagari(text, self.language) if self.recipe.devanagari else text
+        text = self._normalize(_lower(text, self.language)) if self.recipe.lowercase else text  # "J̌" → "ǰ"
         if self.recipe.punctuation:
             text = normalize_punctuation(text, self.language)
         for step in self._steps:
@@ -88,8 +87,11 @@ class Cleaner:
             text = to_latin(text, self._scheme)
         if self.recipe.characters == "latin":
             allowed = latin_only(text)
-            removed, text = removed + len(text) - len(allowed), allowed
+            removed, text = removed + len(text) - len(allowed), self._normalize(allowed)
         return "" if is_blank(text) else " ".join(text.split()), removed
+
+    def _normalize(self, text: str) -> str:
+        return text if self.recipe.unicode == "none" else unicodedata.normalize(self.recipe.unicode, text)
 
 
 def clean_line(text: str, language: str, recipe: Cleaning) -> str:

@@ -4,6 +4,11 @@ import re
 from functools import cache
 from typing import Any
 
+DOT = "\U0010fffd"
+"""A private-use character, which cleaned text never has, for each of several dots in a row."""
+_DOTS = re.compile(r"\.{2,}")
+_CZECH_DASH = re.compile(r"([^\W\d_](?:'|&apos;)) ([-–]) (?=li(?!\S)|mail)", re.IGNORECASE)
+
 Rules = list[tuple[re.Pattern[str], str]]
 
 
@@ -23,6 +28,8 @@ def tokenize(text: str, language: str) -> str:
 
 def detokenize(text: str, language: str) -> str:
     """Undo `tokenize`, including the escapes, as far as the rules of detokenizer.perl can."""
+    if language == "cs":  # sacremoses has this rule, but it raises an error
+        text = _CZECH_DASH.sub(r"\1\2", text)
     return str(_detokenizer(language).detokenize(text.split()))
 
 
@@ -50,6 +57,9 @@ def _tokenizer(language: str) -> Any:
     letters, lower = frozenset(tokenizer.IsAlpha), frozenset(tokenizer.IsLower)
     tokenizer.isanyalpha = lambda text: not letters.isdisjoint(text)
     tokenizer.islower = lower.issuperset
+    # sacremoses writes dots in a row as letters meanwhile, so a text with DOTMULTI would come back as dots.
+    tokenizer.replace_multidots = lambda text: _DOTS.sub(lambda dots: f" {DOT * len(dots[0])} ", text)
+    tokenizer.restore_multidots = lambda text: text.replace(DOT, ".")
     return tokenizer
 
 

@@ -19,7 +19,7 @@ from nmt.system.errors import DataError
 from nmt.system.indices import evenly
 from nmt.system.warnings import read_warnings
 from nmt.text import clean as module
-from nmt.text.clean import Cleaner, clean, clean_line
+from nmt.text.clean import Cleaner, clean, clean_line, restore
 from nmt.text.sample import sample
 from nmt.text.tokenize import detokenize, tokenize
 
@@ -142,6 +142,30 @@ def test_detokenize_undoes_tokenize(language: str, text: str) -> None:
     tokens = tokenize(text, language)
     assert tokens != text
     assert detokenize(tokens, language).replace(" %", " %") == text.replace(" %", "%" if language == "en" else " %")
+
+
+@pytest.mark.parametrize(
+    ("language", "recipe", "raw", "cleaned", "restored"),
+    [  # each was a fault that tests/text/test_text_properties.py found
+        ("en", with_only(tokenize="moses"), "DOTMULTI is no dot...", "DOTMULTI is no dot ...", "DOTMULTI is no dot..."),
+        ("ar", NOTHING, "\u06dd\u0600\u200b١", "\u06dd\u0600١", "\u06dd\u0600١"),  # these signs are drawn
+        ("en", with_only(unicode="NFC"), "Cafe\u200b\u0301", "Café", "Café"),
+        ("en", with_only(unicode="NFC", lowercase=True), "J\u030c", "ǰ", "ǰ"),
+        ("en", with_only(unicode="NFC", characters="latin"), "e犬\u0301", "é", "é"),
+        ("en", NOTHING, "\u200d \ufe0f\u3164", "", ""),
+        ("en", RECIPE, " \u200c", "", ""),
+    ],
+)
+def test_what_is_seen_stays_and_what_is_not_is_empty(
+    language: str, recipe: Cleaning, raw: str, cleaned: str, restored: str
+) -> None:
+    assert clean_line(raw, language, recipe) == cleaned
+    assert restore(cleaned, language, recipe) == restored
+
+
+@pytest.mark.parametrize("tail", ["- li", "– Li", "- mailem"])
+def test_czech_dashes_are_joined_as_in_perl(tail: str) -> None:
+    assert detokenize(f"chce&apos; {tail} .", "cs") == f"chce'{tail.replace(' ', '')}."
 
 
 # A corpus
