@@ -26,6 +26,7 @@ rule decode:
         config=lambda w: as_json(PLAN.decoding(w.decoding)),
         source=lambda w: system_of(w).source,
         content=lambda w: content(*features_of(w)),
+        lines=lambda w: PLAN.table(w.table).lines_of(w.test) or NOT_COMPARED,
         # Functions of `input` or `output` are not compared with those of the last run.
         images=lambda w, input: commands.decode_options(input.features, PLAN.table(w.table).lines_of(w.test)),
         hypotheses=lambda w, output: unsharded(w, output[0]),
