@@ -24,7 +24,16 @@ from nmt.system.files import digest
 GIVEN = "file"
 """Stands for the model of a row whose translations are given as a file."""
 Figure = Literal[
-    "loss", "accuracy", "bleu", "learning-curves", "learning-rate", "positions", "mask", "alignment", "picture"
+    "loss",
+    "accuracy",
+    "bleu",
+    "learning-curves",
+    "learning-rate",
+    "positions",
+    "positions-across",
+    "mask",
+    "alignment",
+    "picture",
 ]
 ALWAYS = ("bleu", "chrf", "ter", "exact")
 """Metrics that are computed for every row."""

@@ -33,6 +33,7 @@ TITLES: dict[Figure, str] = {
     "learning-curves": "Learning curves: loss and BLEU against batches",
     "learning-rate": "Learning rate",
     "positions": "Sinusoidal positional encoding",
+    "positions-across": "Sinusoidal positional encoding",
     "mask": "Causal mask of the decoder",
     "alignment": "Attention of the decoder over the source",
     "picture": "Attention of the decoder over the picture",
@@ -72,8 +73,8 @@ def draw(
             return _learning_curves(curves, out, published)
         canvas, axes = pyplot.subplots(figsize=(7.2, 4.4), layout="constrained")
         axes.set_title(TITLES[figure])
-        if figure == "positions":
-            _positions(canvas, axes, width)
+        if figure in ("positions", "positions-across"):
+            _positions(canvas, axes, width, across=figure == "positions-across")
         elif figure == "mask":
             _mask(axes)
         else:
@@ -207,10 +208,13 @@ def _legend(
     axes.legend(handles=handles, **place)
 
 
-def _positions(canvas: Canvas, axes: Axes, width: int) -> None:
-    values = sinusoidal(POSITIONS, width).numpy()
+def _positions(canvas: Canvas, axes: Axes, width: int, across: bool) -> None:
+    """Draw the encoding of each position as a row, or, with ``across``, as a column."""
+    values, labels = sinusoidal(POSITIONS, width).numpy(), {"xlabel": "dimension", "ylabel": "position in the sentence"}
+    if across:
+        values, labels = values.T, {"xlabel": labels["ylabel"], "ylabel": labels["xlabel"]}
     image = axes.imshow(values, cmap="RdBu", vmin=-1, vmax=1, aspect="auto", interpolation="nearest")
-    axes.set(xlabel="dimension", ylabel="position in the sentence")
+    axes.set(**labels)
     axes.grid(visible=False)
     canvas.colorbar(image, ax=axes, label="value")
 

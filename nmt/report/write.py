@@ -20,7 +20,7 @@ from nmt.system.errors import DataError
 from nmt.system.files import Json, atomic_directory, read_json, read_lines, write_json, write_text
 
 LEGIBLE = range(8, 17)  # source pieces of a sentence that gives a legible figure
-REPORTED = 512  # width of the positional encoding in the paper and in reports; wider models use their own
+REPORTED = 512  # width of the positional encoding in the paper, for figures; wider models use their own
 
 
 def report(
@@ -70,7 +70,8 @@ def _draw(
             elif figure == "picture":
                 _draw_picture(name, table, layout, seeds, folder / figure, images)
             else:
-                plots.draw(figure, curves, max([REPORTED, *widths]), folder / figure, table.published_curves)
+                width = max(widths if figure == "positions-across" else [REPORTED, *widths])
+                plots.draw(figure, curves, width, folder / figure, table.published_curves)
 
 
 def _draw_alignments(name: str, table: Table, layout: Layout, seeds: Sequence[int], out: Path) -> None:
