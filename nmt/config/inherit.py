@@ -11,8 +11,8 @@ from nmt.config.data import Cleaning, InheritedSubwords, Subwords
 from nmt.config.models import ModelConfig, TransformerConfig
 from nmt.config.system import Initialise, System
 from nmt.config.yaml import VALUES, load_yaml, nearest, read_config, shown
-from nmt.system.errors import ConfigError, DataError
-from nmt.system.files import build_stored, digest, read_json, sha256
+from nmt.system.errors import ConfigError, DataError, fitting
+from nmt.system.files import digest, read_json, sha256
 
 INHERITED = ("cleaning", "subwords", "model")
 """The keys that a system takes from its parent, key by key."""
@@ -35,7 +35,6 @@ class ModelFolder:
     cleaning: Cleaning
     subwords: Subwords
     languages: str
-    sizes: tuple[int, int]  # of the source and the target vocabulary
     vocabularies: dict[str, str]  # checksums of the pieces, by side
     sha256: str  # of the weights
 
@@ -52,22 +51,17 @@ class ModelFolder:
         config, recipe, made = (read_json(folder / f"{name}.json") for name in ("config", "cleaning", "provenance"))
         if "members" in config:
             raise ConfigError(f"{folder}: expected a model, got an ensemble; name one of its models")
-        learned, sizes = made["subwords"], config["vocabulary"]
-        try:
+        with fitting(folder, "a model directory", "write it again with `nmt average`"):
             model: ModelConfig = TypeAdapter(ModelConfig).validate_python(config["model"])
-        except ValidationError as error:
-            raise DataError(
-                f"{folder / 'config.json'}: does not fit this version of nmt ({error.errors()[0]})"
-            ) from None
-        return cls(
-            model,
-            build_stored(Cleaning, recipe["cleaning"], folder / "cleaning.json"),
-            build_stored(Subwords, learned["subwords"], folder / "provenance.json"),
-            recipe["languages"],
-            (sizes["source"], sizes["target"]),
-            learned["vocab_sha256"],
-            made.get("weights_sha256") or sha256(folder / "weights.safetensors"),
-        )
+            learned = made["subwords"]
+            return cls(
+                model,
+                Cleaning(**recipe["cleaning"]),
+                Subwords(**learned["subwords"]),
+                str(recipe["languages"]),
+                dict(learned["vocab_sha256"]),
+                str(made.get("weights_sha256") or sha256(folder / "weights.safetensors")),
+            )
 
     @property
     def origin(self) -> str:

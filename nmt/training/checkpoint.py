@@ -1,7 +1,7 @@
 """Checkpoints: directories that are whole or absent and verified when read."""
 
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, field
 from pathlib import Path
@@ -12,6 +12,9 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn, optim
 
+from nmt.config.models import ModelConfig
+from nmt.models.base import TranslationModel
+from nmt.models.build import outline
 from nmt.system.errors import DataError, fitting
 from nmt.system.files import UMASK, atomic_directory, build_stored, check_regular, digest, read_json, sha256, write_json
 from nmt.system.warnings import warn
@@ -224,6 +227,35 @@ def read_shapes(path: Path) -> dict[str, torch.Size]:
     """Read only the header of a safetensors file: the shape of each tensor; raises as `read_tensors` does."""
     with _safetensors(path), safe_open(path, "pt") as tensors:
         return {name: torch.Size(tensors.get_slice(name).get_shape()) for name in tensors.keys()}  # noqa: SIM118
+
+
+def outline_of(
+    folder: Path, config: ModelConfig, vocabularies: Sequence[int], pad: int, member: str = ""
+) -> TranslationModel:
+    """Outline the model of a model directory, whose weights must have the shapes that its configuration says.
+
+    This takes no time or memory, even if somebody wrote a configuration of a million layers.
+
+    Args:
+        folder: the model directory.
+        config: its configuration.
+        vocabularies: number of pieces of the source and the target side.
+        pad: id of padding.
+        member: of an ensemble, what the names of one model begin with.
+
+    Returns:
+        The model on torch's meta device.
+
+    Raises:
+        DataError: the weights are missing, damaged, or of other shapes.
+    """
+    read = read_shapes(folder / WEIGHTS).items()
+    shapes = {name.removeprefix(member): shape for name, shape in read if name.startswith(member)}
+    model = outline(config, vocabularies, pad, len(shapes))
+    if model is None:
+        raise DataError(f"{folder}: config.json describes a model larger than its {len(shapes)} weights")
+    check_shapes(model, shapes, folder)
+    return model
 
 
 @contextmanager

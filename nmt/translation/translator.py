@@ -20,7 +20,7 @@ from nmt.config.types import amount
 from nmt.data.batches import cut
 from nmt.data.features import Pictures, no_pictures, pictures_of_split
 from nmt.models.base import TranslationModel
-from nmt.models.build import build, outline
+from nmt.models.build import build
 from nmt.models.search import Decoder, Ensemble, Hypothesis, search
 from nmt.system import errors, machine
 from nmt.system.errors import ConfigError, DataError
@@ -29,7 +29,7 @@ from nmt.system.warnings import warn
 from nmt.system.workers import parallel_map
 from nmt.text.characters import is_blank
 from nmt.text.subwords import SIDES, load_vocabularies
-from nmt.training.checkpoint import WEIGHTS, check_shapes, load_weights, read_shapes, verified_weights
+from nmt.training.checkpoint import load_weights, outline_of, verified_weights
 
 PART = 2048  # most tokens per batch on the CPU: larger batches are no faster and keep fewer workers busy
 
@@ -117,13 +117,7 @@ class Translator:
         if sizes != [len(self.source), len(self.target)]:
             got = f"{len(self.source):,} and {len(self.target):,}"
             raise DataError(f"{folder}: expected vocabularies of {sizes} pieces, as config.json says, got {got}")
-        shapes = read_shapes(folder / WEIGHTS)
-        if is_ensemble:
-            shapes = {name.removeprefix("0."): shape for name, shape in shapes.items() if name.startswith("0.")}
-        model = outline(settings, sizes, self.source.ids.pad, len(shapes))
-        if model is None:
-            raise DataError(f"{folder}: config.json describes a model larger than its {len(shapes)} weights")
-        check_shapes(model, shapes, folder)
+        outline_of(folder, settings, sizes, self.source.ids.pad, "0." if is_ensemble else "")
 
     @classmethod
     def load(

@@ -170,6 +170,14 @@ def test_parents_that_do_not_fit_or_are_damaged_are_refused(small_corpus: Path, 
     shutil.rmtree(folder)
     with pytest.raises(ConfigError, match=r"model: expected a model directory, got no such folder"):
         start()
+    folder = write_folder(tmp_path / "model", TRANSFORMER, small_corpus)
+    larger = TRANSFORMER.model_copy(update={"layers": 10**9})
+    write_json(folder / "config.json", {"model": larger.model_dump(mode="json"), "vocabulary": {}})
+    with pytest.raises(DataError, match=r"config.json describes a model larger than its \d+ weights"):
+        start()
+    write_json(folder / "config.json", {"model": {"layers": "many"}, "vocabulary": {}})
+    with pytest.raises(DataError, match=r"model: expected a model directory, got one whose files do not fit"):
+        start()
 
 
 @pytest.mark.parametrize(

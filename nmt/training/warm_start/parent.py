@@ -16,7 +16,7 @@ from nmt.models.build import build
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import read_json, sha256
 from nmt.text.subwords import SIDES, Vocabulary, load_vocabularies
-from nmt.training.checkpoint import WEIGHTS, load_weights, verified_weights
+from nmt.training.checkpoint import WEIGHTS, load_weights, outline_of, verified_weights
 from nmt.training.experiment import Experiment
 
 SIDE_OF = {
@@ -48,7 +48,8 @@ class Parent:
         if self.folder is None:
             return
         with torch.random.fork_rng(devices=[]):
-            parent = _build(ModelFolder.read(self.folder), self.folder)
+            source, target = load_vocabularies(self.folder, {})
+            parent = build(ModelFolder.read(self.folder).model, len(source), len(target), source.ids.pad)
         load_weights(parent, verified_weights(self.folder), self.folder)
         with torch.no_grad():
             for ours, rows, theirs, their_rows in _pairs(model, parent, self.pieces):
@@ -111,9 +112,10 @@ def read_parent(folder: Path | None, encoded: Path, config: Experiment, state: P
     checksum = _checksum(folder, config.initialise or made.sha256)
     ours, theirs = load_vocabularies(encoded, {}), load_vocabularies(folder, made.vocabularies)
     pieces = {side: _shared(own, other) for side, own, other in zip(SIDES, ours, theirs, strict=True)}
+    taken_from = outline_of(folder, made.model, list(map(len, theirs)), theirs[0].ids.pad)
     with torch.device("meta"):
         model = build(config.model, len(ours[0]), len(ours[1]), ours[0].ids.pad)
-        taken = _taken(model, _build(made, folder), pieces)
+    taken = _taken(model, taken_from, pieces)
     depths = {what: (own, _depths(made.model)[what]) for what, own in _depths(config.model).items()}
     facts = {
         "weights_sha256": checksum,
@@ -140,10 +142,6 @@ def _checksum(folder: Path, expected: str) -> str:
     if (checksum := sha256(path)) != expected:
         raise DataError(f"{path}: expected weights with the checksum {expected[:12]}…, got {checksum[:12]}…; run again")
     return checksum
-
-
-def _build(made: ModelFolder, folder: Path) -> TranslationModel:
-    return build(made.model, *made.sizes, Vocabulary(folder / "source.model").ids.pad)
 
 
 def _shared(ours: Vocabulary, theirs: Vocabulary) -> tuple[Tensor, Tensor]:
