@@ -130,10 +130,10 @@ class _TableFields(Strict):
         description="lines of the first test set, from 1, shown as its samples instead of evenly spaced ones; the "
         "figure alignment shows the first",
     )
-    published_curves: dict[Name, dict[Positive, Score]] = Field(
+    published_curves: dict[Name, list[tuple[Positive, Score]]] = Field(
         default_factory=dict,
-        description="BLEU on validation text by update that the report prints, for systems of this table; drawn in the "
-        "figure learning-curves",
+        description="pairs of update and BLEU on validation text that the report prints, for systems of this table; "
+        "drawn in the figure learning-curves",
     )
     metrics: Annotated[list[Metric], Different] = Field(
         ["bleu", "ter", "chrf"],

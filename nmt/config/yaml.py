@@ -2,6 +2,7 @@
 
 import difflib
 import json
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -115,12 +116,18 @@ def _problem(problem: str, mark: yaml.Mark) -> yaml.MarkedYAMLError:
     return yaml.MarkedYAMLError(problem=problem, problem_mark=mark)
 
 
+_NOT_WORDS = {
+    "bool": "true or false", "int": "a number", "float": "a number", "null": "nothing", "timestamp": "a date",
+}  # fmt: skip
+"""Types of keys that look like words."""
+
+
 class _UniqueKeys(yaml.SafeLoader):
     """A safe loader that rejects what a file of somebody else must not do.
 
-    It rejects repeated keys, of which YAML would silently keep the last; control characters, which a terminal would
-    obey; and too many values. Each use of an anchor counts as all the values that it repeats, because a few lines can
-    stand for billions of them.
+    It rejects repeated keys, of which YAML would silently keep the last; numbers as keys and octal numbers, which YAML
+    reads otherwise than people; control characters, which a terminal would obey; and too many values. Each use of an
+    anchor counts as all the values that it repeats, because a few lines can stand for billions of them.
     """
 
     def __init__(self, text: str) -> None:
@@ -146,18 +153,26 @@ class _UniqueKeys(yaml.SafeLoader):
         return node
 
     def construct_number(self, node: yaml.ScalarNode) -> int:
-        """Construct an integer; Python takes minutes for the powers of 60 in a number of many digits."""
+        """Construct an integer.
+
+        Python takes minutes for the powers of 60 in a number of many digits. YAML reads some numbers otherwise than
+        people: 010 is eight, 1:30 is ninety.
+        """
         if len(node.value) > DIGITS:
             raise _problem(f"a number of more than {DIGITS} characters", node.start_mark)
-        return int(self.construct_yaml_int(node))
+        value = int(self.construct_yaml_int(node))
+        if not re.fullmatch(r"[-+]?(0|[1-9][\d_]*|0[xb][\da-fA-F_]+)", node.value):
+            problem = f"{node.value}, which YAML reads as {value}; write it without zeros in front and without colons"
+            raise _problem(problem, node.start_mark)
+        return value
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen = set()
         for key, _ in node.value:
             if not isinstance(key, yaml.ScalarNode):
                 raise _problem("a key that is not one word", key.start_mark)
-            if key.tag == "tag:yaml.org,2002:bool":  # e.g. the language code no, Norwegian
-                problem = f'{key.value}, which YAML reads as true or false; write "{key.value}"'
+            if kind := _NOT_WORDS.get(key.tag.rpartition(":")[2]):  # e.g. the language code no, Norwegian
+                problem = f'the key {key.value}, which YAML reads as {kind}; put it in quotes: "{key.value}"'
                 raise _problem(problem, key.start_mark)
             if key.value in seen and key.value != "<<":
                 raise _problem(f"key '{key.value}' twice", key.start_mark)

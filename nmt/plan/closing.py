@@ -1,5 +1,6 @@
 """The last words of a workflow: the tables just built, where to look at everything, and all warnings."""
 
+import shlex
 import sqlite3
 from collections.abc import Iterable, Sequence
 from contextlib import closing, suppress
@@ -20,11 +21,17 @@ def requested_tables(settings: Workflow, targets: Iterable[str]) -> list[str]:
     return named if named or any(name.startswith("inputs_") for name in targets) else settings.tables
 
 
-def closing_words(plan: Plan, targets: Iterable[str]) -> str:
-    """The tables just built, and where to look at figures, MLflow and a report."""
-    tables, results = requested_tables(plan.settings, targets), plan.settings.results
-    lines = [line for table in tables for line in _of_table(plan, table)]
-    lines += _of_stores(plan, tables)
+def closing_words(plan: Plan, targets: Iterable[str], here: Path) -> str:
+    """The tables just built, and where to look at figures, MLflow and a report.
+
+    Args:
+        plan: of the workflow.
+        targets: of the command line.
+        here: the folder that Snakemake was started in, from which paths are given.
+    """
+    tables, results = requested_tables(plan.settings, targets), seen_from(here, plan.settings.results)
+    lines = [line for table in tables for line in _of_table(plan, table, here)]
+    lines += _of_stores(plan, tables, here)
     lines.append(f"report   nmt page {results} report.html   writes all tables and figures on one page")
     return "\n".join(lines)
 
@@ -57,30 +64,38 @@ def forget_failed(plan: Plan, targets: Iterable[str]) -> None:
                 marker.unlink()
 
 
-def _of_table(plan: Plan, table: str) -> list[str]:
+def seen_from(here: Path, path: Path) -> str:
+    """A path as a shell in a folder understands it: relative if it is below the folder."""
+    there = path.absolute()
+    return shlex.quote(str(there.relative_to(here) if there.is_relative_to(here) else there))
+
+
+def _of_table(plan: Plan, table: str, here: Path) -> list[str]:
     page = plan.layout.table(table)
     markdown = Path(f"{page}.md")
     if not markdown.is_file():
         return []
     return [
         markdown.read_text(encoding="utf-8").split("\n## ")[0],  # without the sections on how it was made
-        f"table    {page}.html   for a browser; .md, .csv and .json lie beside it",
-        f"figures  {plan.layout.figures(table)}/",
+        f"table    {seen_from(here, Path(f'{page}.html'))}   for a browser; .md, .csv and .json lie beside it",
+        f"figures  {seen_from(here, plan.layout.figures(table))}",
     ]
 
 
-def _of_stores(plan: Plan, tables: Iterable[str]) -> list[str]:
+def _of_stores(plan: Plan, tables: Iterable[str], here: Path) -> list[str]:
     """One line for each MLflow store that has runs of the tables."""
     published = (_status(Path(marker)) for table in tables for marker in plan.markers(table))
     stores = dict.fromkeys(record["uri"] for record in published if _is_published(record))
-    return [f"MLflow   {uri}   look at it with: {_viewer(plan.settings.results, uri)}" for uri in stores]
+    return [f"MLflow   {uri}   look at it with: {_viewer(plan.settings.results, uri, here)}" for uri in stores]
 
 
-def _viewer(results: Path, uri: str) -> str:
+def _viewer(results: Path, uri: str, here: Path) -> str:
     """The command that shows a store; `make ui` shows the one that the results folder names."""
-    place = "" if results == Workflow.model_fields["results"].default else f" RESULTS={results}"
+    folder, makefile = seen_from(here, results), here / "Makefile"
+    place = "" if folder == str(Workflow.model_fields["results"].default) else f" RESULTS={folder}"
+    has_target = makefile.is_file() and "\nui:" in makefile.read_text(encoding="utf-8", errors="replace")
     is_current = _status(results / "tracking.json").get("uri") == uri
-    return f"make ui{place}" if is_current and Path("Makefile").is_file() else f"mlflow ui --backend-store-uri {uri}"
+    return f"make ui{place}" if is_current and has_target else f"mlflow ui --backend-store-uri {shlex.quote(uri)}"
 
 
 def _is_published(record: Json) -> bool:

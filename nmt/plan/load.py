@@ -1,7 +1,7 @@
 """Read the settings and the tables, and look names up in them."""
 
 import sys
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
@@ -31,6 +31,21 @@ def check_readable(where: str) -> None:
         raise ConfigError(
             f"{where}: expected keys and their values, got none; the project's own file explains each key"
         )
+
+
+def check_config_files(words: Sequence[str]) -> None:
+    """Reject a file of ``--configfile`` that Snakemake could not read; raises ConfigError.
+
+    Args:
+        words: of Snakemake's command line.
+    """
+    option = ""
+    for word in words:
+        if word.startswith("-"):
+            option, _, word = word.partition("=")
+        if word and option in ("--configfile", "--configfiles"):
+            read_config(Path(word))
+            check_readable(word)
 
 
 def load_settings(settings: Mapping[str, Any], where: str) -> Workflow:

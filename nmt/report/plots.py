@@ -25,6 +25,7 @@ from nmt.system.files import atomic_path
 Records = Sequence[Mapping[str, Any]]
 Curves = Mapping[str, Sequence[Records]]
 """The logs of each system, one per seed."""
+Points = Sequence[tuple[int, float]]
 
 TITLES: dict[Figure, str] = {
     "loss": "Loss on training and validation text",
@@ -57,7 +58,7 @@ def draw(
     curves: Curves,
     width: int,
     out: Path,
-    published: Mapping[str, Mapping[int, float]] = MappingProxyType({}),
+    published: Mapping[str, Points] = MappingProxyType({}),
 ) -> None:
     """Draw a figure as ``{out}.png`` and ``{out}.svg``.
 
@@ -66,7 +67,7 @@ def draw(
         curves: the logs of the systems.
         width: the model's width, for the positional encoding.
         out: path without an ending.
-        published: BLEU on validation text by update that a report prints, by system; for the learning curves.
+        published: updates and BLEU on validation text that a report prints, by system; for the learning curves.
     """
     with pyplot.rc_context(STYLE):
         if figure == "learning-curves":
@@ -103,7 +104,7 @@ def _curves(figure: Figure, axes: Axes, curves: Curves) -> None:
         _legend(axes, curves, both=figure in ("loss", "accuracy"))
 
 
-def _learning_curves(curves: Curves, out: Path, published: Mapping[str, Mapping[int, float]]) -> None:
+def _learning_curves(curves: Curves, out: Path, published: Mapping[str, Points]) -> None:
     """Draw loss and BLEU against batches in two panels: training text dashed, validation text solid, reports dotted."""
     canvas, (loss, bleu) = pyplot.subplots(2, 1, figsize=(7.2, 7.2), layout="constrained", sharex=True)
     loss.set_title(TITLES["learning-curves"])
@@ -114,7 +115,7 @@ def _learning_curves(curves: Curves, out: Path, published: Mapping[str, Mapping[
     bleu.set(ylabel="BLEU of greedy translations (0 to 100)", xlabel="update (batches seen)", xlim=(0, None))
     _legend(loss, curves, both=True, training="training")
     for number, system in enumerate(curves):
-        if points := sorted(published.get(system, {}).items()):
+        if points := published.get(system):
             bleu.plot(*zip(*points, strict=True), **_style(number) | PUBLISHED)
     _legend(bleu, curves, both=True, training="sample of the training text", published=bool(published))
     save(canvas, out)

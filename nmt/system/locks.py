@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from filelock import FileLock, SoftFileLock, Timeout
+from filelock import FileLock, Timeout
 
 from nmt.system.errors import DataError
 
@@ -34,9 +34,7 @@ def try_lock(path: Path) -> FileLock | None:
             raise
         print(f"nmt: warning: {path}: this file system has no locks; start no second process here", file=sys.stderr)
         return lock
-    if (
-        type(lock).__name__ != SoftFileLock.__name__
-    ):  # filelock's own kind where the system call is missing; it names the holder
+    if type(lock) is FileLock:  # without the system call filelock takes another kind, which names the holder itself
         with suppress(OSError):  # Windows lets nobody write a locked file
             path.write_text(json.dumps({"host": platform.node(), "process": os.getpid()}) + "\n", encoding="utf-8")
     return lock

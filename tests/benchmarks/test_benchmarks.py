@@ -8,10 +8,12 @@ import torch
 import torch.nn.functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
+import benchmarks
 from benchmarks import decoding, growth, measure, peers, stages, training
 from nmt.config.models import RecurrentConfig, TransformerConfig
 from nmt.data.batches import Batch
 from nmt.models.build import build
+from nmt.system.errors import DataError
 
 MODULES = (
     "__main__", "decoding", "equality", "export", "faults", "gpu", "growth", "measure", "peer_search", "peers", "serve",
@@ -121,3 +123,8 @@ def test_what_pip_says_is_cut_to_its_error() -> None:
     said = "  error: command 'g++' failed\n  note: This error originates from a subprocess\nERROR: Failed to build"
     assert peers.reason(said) == "error: command 'g++' failed"
     assert "make bench-peers" in peers.missing("no such peer")
+
+
+def test_a_benchmark_without_its_corpus_says_so_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    benchmarks.say(DataError, DataError("train.en: the mirror has no such file; put it there"), None)
+    assert capsys.readouterr().err == "benchmarks: train.en: the mirror has no such file; put it there\n"

@@ -177,7 +177,17 @@ def test_checkpoints_that_no_training_keeps(at: str, training: dict[str, Any], w
             "    training: 3",
             r"line 9: systems\.one\.training: expected keys and their values",
         ),
-        ("caption: A table", "no: A table", r"line 1: expected YAML, got no, which YAML reads as true or false"),
+        (
+            "caption: A table",
+            "no: A table",
+            r"line 1: expected YAML, got the key no, which YAML reads as true",
+        ),
+        ("caption: A table", "2016: A table", r'got the key 2016, which YAML reads as a number; .* quotes: "2016"'),
+        (
+            "caption: A table",
+            "samples: 010",
+            r"line 1: expected YAML, got 010, which YAML reads as 8; write it",
+        ),
         ("caption: A table", "caption: {{ A }}", r"line 1: expected YAML, got a key that is not one word"),
         ("at: epoch 3", "at: epoch3", r"line 14: rows\.0\.at: expected last \| best \| epoch 16 .* got \"epoch3\""),
         ("caption: A table\n", "", r"caption: required key is missing"),

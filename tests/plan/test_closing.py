@@ -61,18 +61,18 @@ def test_a_store_is_pointed_to_only_if_it_has_a_run_of_the_tables(plan: Plan, tm
     [marker], store = map(Path, plan.markers("one")), tmp_path / "mlflow.db"
     published = {"status": "published", "uri": f"sqlite:///{store}", "experiment": "1", "run": "abc"}
     write_json(marker, published)
-    assert "MLflow" not in closing_words(plan, [])  # there is no such file
+    assert "MLflow" not in closing_words(plan, [], tmp_path)  # there is no such file
     with sqlite3.connect(store) as database:
         database.execute("CREATE TABLE runs (run_uuid TEXT, lifecycle_stage TEXT)")
         database.execute("INSERT INTO runs VALUES ('other', 'active'), ('abc', 'deleted')")
-    assert "MLflow" not in closing_words(plan, [])
+    assert "MLflow" not in closing_words(plan, [], tmp_path)
     with sqlite3.connect(store) as database:
         database.execute("UPDATE runs SET lifecycle_stage = 'active'")
     database.close()
-    assert f"MLflow   sqlite:///{store}" in closing_words(plan, [])
+    assert f"MLflow   sqlite:///{store}" in closing_words(plan, [], tmp_path)
     forget_failed(plan, [])
     assert read_json(marker) == published
     write_json(marker, {"status": "failed", "uri": "http://127.0.0.1:9"})
-    assert "MLflow" not in closing_words(plan, [])
+    assert "MLflow" not in closing_words(plan, [], tmp_path)
     forget_failed(plan, [])
     assert not marker.exists()

@@ -8,7 +8,8 @@ import pytest
 from nmt.config.table import Table
 from nmt.config.workflow import Workflow
 from nmt.plan.checks import check_ensembles, check_images, check_own_files, check_tests
-from nmt.plan.closing import requested_tables
+from nmt.plan.closing import closing_words, requested_tables
+from nmt.plan.load import check_config_files
 from nmt.plan.plan import Plan
 from nmt.plan.resources import device_resources, training_resources
 from nmt.system.errors import ConfigError
@@ -219,3 +220,28 @@ def test_a_test_set_that_is_not_there_is_refused_before_training() -> None:
     )
     with pytest.raises(ConfigError, match=r"row 'a': multi30k en-de has no test set.*did you mean 'test_2016_flickr'"):
         check_tests("one", table, Workflow(tables=["one"]))
+
+
+def test_closing_words_have_paths_for_the_folder_of_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project = tmp_path / "my project"
+    (project / "results/tables").mkdir(parents=True)
+    (project / "results/tables/one.md").write_text("# One\n")
+    monkeypatch.chdir(project)  # as --directory does
+    said = closing_words(plan(), [], tmp_path)
+    assert "table    'my project/results/tables/one.html'   for" in said
+    assert "nmt page 'my project/results' report.html" in said
+    assert "figures  results/figures/one\n" in closing_words(plan(), [], project)
+
+
+def test_files_of_the_command_line_are_read_before_snakemake_does(tmp_path: Path) -> None:
+    good, number = tmp_path / "good.yaml", tmp_path / "number.yaml"
+    good.write_text("tables: [one]\n")
+    number.write_text("tables: [one]\nseeds: [010]\n")
+    check_config_files(["-n", "--configfile", str(good), "--cores", "none.yaml"])
+    for words, message in (
+        (["--configfile", str(good), str(tmp_path / "god.yaml")], "god.yaml: no such file; .* did you mean 'good'"),
+        ([f"--configfile={tmp_path}"], "expected a file of settings, got: Is a directory"),
+        (["--configfiles", str(number)], r"number.yaml, line 2: .* 010, which YAML reads as 8"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            check_config_files(words)

@@ -270,13 +270,13 @@ def test_figures_are_the_same_each_time(built: Built, tmp_path: Path) -> None:
 
 def test_the_reports_own_curve_is_drawn_beside_ours(built: Built, tmp_path: Path) -> None:
     curves = {name: [fakes.records(400)] for name in ("small", "large")}
-    draw("learning-curves", curves, 512, tmp_path / "curves", {"large": {100: 2.5, 300: 12.2}})
+    draw("learning-curves", curves, 512, tmp_path / "curves", {"large": [(100, 2.5), (300, 12.2)]})
     drawn, plain = ((folder / name).read_text() for folder, name in (
         (tmp_path, "curves.svg"), (built.layout.figures("toy"), "learning-curves.svg")
     ))  # fmt: skip
     assert "in the report" in drawn and "in the report" not in plain
     with pytest.raises(ValueError, match="published_curves: no system 'larg'"):
-        fakes.table(published_curves={"larg": {100: 2.5}})
+        fakes.table(published_curves={"larg": [[100, 2.5]]})
 
 
 def test_a_table_can_choose_the_lines_that_it_shows(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ class NothingToDo(logging.Handler):
 
     def emit(self, record):
         if record.getMessage() == NOTHING_TO_BE_DONE_MSG and not workflow.dryrun:
-            last_words(closing_words(PLAN, TARGETS))
+            last_words(closing_words(PLAN, TARGETS, Path(workflow.workdir_init)))
 
 
 if workflow.is_main_process:
@@ -32,8 +32,11 @@ if workflow.is_main_process:
 
 
 onsuccess:
-    last_words(closing_words(PLAN, TARGETS))
+    last_words(closing_words(PLAN, TARGETS, Path(workflow.workdir_init)))
 
 
 onerror:
-    last_words()
+    print(
+        "Not finished. What is done stays. Mend the error above, if there is one, and run the same command again."
+    )
+    last_words("A stopped training resumes.")
