@@ -61,7 +61,7 @@ def test_snakemake_reads_the_profile_with_the_file_of_the_folder(tmp_path: Path)
     executor, default, train = done.stdout.strip().replace(" [", "|[").split("|")
     assert executor == "slurm"
     assert "slurm_account='mine'" in default and "mem_mb=2000 * attempt" in default
-    assert "gres='gpu:1'" in train and "gpu=0" in train and "mem_mb=16000 * attempt" in train
+    assert "gres='gpu:1'" in train and "gpu=0" in train and "mem_mb=7500 * attempt" in train
 
 
 @pytest.mark.integration

@@ -159,7 +159,7 @@ def test_the_scenes_table(cluster: Cluster, project: Project) -> None:
     ran = ["rule_text_clean_encode_subwords", "rule_train_wildcards_scenes_tiny_1", "rule_row_average_decode_score"]
     assert [job["Comment"] for job in jobs] == ran
     (training,) = cluster.of_rule("train")
-    assert "cpu=1,mem=16000M" in training["TRES"] and "gres/gpu=1" in training["TRES"]
+    assert "cpu=1,mem=7500M" in training["TRES"] and "gres/gpu=1" in training["TRES"]
     assert (training["Account"], training["Partition"], training["TimeLimit"]) == ("test", "main", "1-00:00:00")
     asked = ["--noheader", "--allocations", "--parsable2", "--format=State,ExitCode"]
     kept = cluster.say("sacct", *asked, f"--jobs={','.join(job['JobId'] for job in jobs)}")

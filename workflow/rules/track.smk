@@ -2,12 +2,15 @@
 # Creating them is not a rule. Trainings would depend on it, and Snakemake overlooks a training's own changes in a run that
 # remakes such a dependency, even an ancient() one.
 from nmt.system.locks import hold
+from nmt.system.slurm import watch_queue
 from nmt.tracking.store import deletions
 
 
 onstart:
     # Snakemake locks its own folder; this finds a run that was started in another one.
     or_exit(hold, LAYOUT.results / ".workflow.lock", LAYOUT.results)
+    if workflow.non_local_exec:
+        watch_queue()
     or_exit(check_tools, [PLAN.tables[name] for name in requested_tables(PLAN.settings, TARGETS)])
     if tables := tracked_tables():
         settings = PLAN.report_settings(tables)
