@@ -3,7 +3,7 @@
 import math
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,6 +15,7 @@ from nmt.system.errors import ConfigError
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
+    from nmt.config.decoding import Decoding
     from nmt.system.chunks import Shard
 
 Model = TypeVar("Model", bound="BaseModel")
@@ -113,12 +114,73 @@ def device_options(command: Command) -> Command:
 
 
 def search_options(command: Command) -> Command:
-    """Add the options of a command that translates by hand."""
-    beam = click.option("--beam", type=COUNT, default=5, help="Beam size; 1 is greedy search.")
-    penalty = click.option(
-        "--length-penalty", type=float, default=1.0, help="The score of a translation is log p / length^penalty."
-    )
-    return beam(penalty(command))
+    """Add the options of a command that translates by hand; `decoding_of` makes settings of their values."""
+    off = "off"
+    options = [
+        click.option(
+            "--beam", type=COUNT, show_default="5, or 1 with --sampling", help="Beam size; 1 is greedy search."
+        ),
+        click.option(
+            "--length-penalty", type=float, default=1.0, help="The score of a translation is log p / length^penalty."
+        ),
+        click.option("--prefix", show_default=off, help="Text that every translation begins with."),
+        click.option("--min-length", type=COUNT, show_default=off, help="Fewest pieces of a translation."),
+        click.option(
+            "--no-repeat-ngram", type=COUNT, show_default=off, help="No sequence of so many pieces occurs twice."
+        ),
+        click.option(
+            "--coverage-penalty",
+            type=float,
+            show_default=off,
+            help="Weight of the penalty for source pieces left untranslated.",
+        ),
+        click.option(
+            "--sampling", is_flag=True, show_default=off, help="Draw each piece by its probability, in place of a beam."
+        ),
+        click.option(
+            "--temperature", type=float, show_default="1", help="Below 1, likely pieces are drawn more often."
+        ),
+        click.option("--top-k", type=COUNT, show_default="all", help="Draw among so many most likely pieces."),
+        click.option("--top-p", type=float, show_default="1", help="Draw among the likely pieces that sum to this."),
+        click.option("--samples", type=COUNT, show_default="1", help="Translations drawn for each line."),
+        click.option(
+            "--mbr",
+            type=click.Choice(["chrf", "bleu"]),
+            show_default=off,
+            help="Choose the sample most like the others.",
+        ),
+        click.option("--seed", type=SEED, show_default="0", help="Another seed draws other samples."),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def decoding_of(options: Mapping[str, Any], nbest: int = 1) -> "Decoding":
+    """Make settings of the values of `search_options`; raises ConfigError, which names the option."""
+    from pydantic import ValidationError
+
+    from nmt.config.decoding import Decoding
+
+    given = {name: value for name, value in options.items() if value is not None}
+    if not -10 <= given["length_penalty"] <= 10:  # rejects NaN too
+        raise ConfigError(f"--length-penalty: expected a number from -10 to 10, got {given['length_penalty']}")
+    given.setdefault("beam", 1 if given["sampling"] else 5)
+    if nbest > given["beam"] and not given["sampling"]:
+        raise ConfigError(f"--nbest: expected at most --beam, {given['beam']}, got {nbest}; raise --beam too")
+    try:
+        return Decoding(**given, nbest=nbest)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        if problem["loc"]:
+            where, message = (
+                problem["loc"][0],
+                f"{problem['msg'][0].lower()}{problem['msg'][1:]}, got {problem['input']}",
+            )
+            raise ConfigError(f"--{str(where).replace('_', '-')}: {message}") from None
+        message, names = str(problem["ctx"]["error"]), "|".join(Decoding.model_fields)
+        message = re.sub(rf"\b({names})\b(: true)?", lambda name: f"--{name[1].replace('_', '-')}", message)
+        raise ConfigError(message) from None
 
 
 def load_settings(model: type[Model], text: str) -> Model:

@@ -12,6 +12,7 @@ from nmt.cli.options import (
     OUTPUT,
     PATH,
     config_option,
+    decoding_of,
     device_options,
     load_settings,
     search_options,
@@ -21,7 +22,6 @@ from nmt.cli.streams import check_endings, check_streams, read_source, run_promp
 from nmt.system.errors import ConfigError, printable
 
 if TYPE_CHECKING:
-    from nmt.config.decoding import Decoding
     from nmt.system.chunks import Shard
     from nmt.translation.translator import Translator
 
@@ -117,8 +117,6 @@ def translate_text(model: Path, text: Path, out: Path, settings: str, device: st
 def translate(
     model: Path,
     files: tuple[Path, ...],
-    beam: int,
-    length_penalty: float,
     nbest: int,
     scores: bool,
     as_json: bool,
@@ -126,9 +124,10 @@ def translate(
     out: Path | None,
     device: str,
     threads: int | None,
+    **search: Any,
 ) -> None:
     """Translate raw text with MODEL: FILES, standard input, or line by line at a prompt."""
-    decoding = _decoding(beam, length_penalty, nbest)
+    decoding = decoding_of(search, nbest)
     at_prompt = check_streams(files, out)
     translator = _load_translator(model, device, threads, single=at_prompt)
     if attention and not translator.has_attention:
@@ -222,16 +221,6 @@ def total_line(total: dict[str, Any], target: Path) -> str:
     return line
 
 
-def _decoding(beam: int, length_penalty: float, nbest: int = 1) -> "Decoding":
-    from nmt.config.decoding import Decoding
-
-    if nbest > beam:
-        raise ConfigError(f"--nbest: expected at most --beam, {beam}, got {nbest}; raise --beam too")
-    if not -10 <= length_penalty <= 10:  # rejects NaN too
-        raise ConfigError(f"--length-penalty: expected a number from -10 to 10, got {length_penalty}")
-    return Decoding(beam=beam, length_penalty=length_penalty, nbest=nbest)
-
-
 def _load_translator(model: Path, device: str, threads: int | None, single: bool) -> "Translator":
     """Load a model for single sentences, or for many at once.
 
@@ -286,10 +275,9 @@ def attention(
     head: Any,
     words: bool,
     image: Path | None,
-    beam: int,
-    length_penalty: float,
     device: str,
     threads: int | None,
+    **search: Any,
 ) -> None:
     """Translate SENTENCE with MODEL and draw the attention of a sub-layer; writes DIR/PART.png, .svg and .json."""
     from nmt.report.attention_maps import write, write_over
@@ -297,7 +285,7 @@ def attention(
     translator = _load_translator(model, device, threads, single=True)
     if not (line := translator.clean(sentence)):
         raise ConfigError(f"SENTENCE: expected words, got '{sentence}'; give a sentence in quotes")
-    decoding = _decoding(beam, length_penalty)
+    decoding = decoding_of(search)
     if image:
         if words or part != "source":
             raise ConfigError("--image: expected neither --part nor --words beside it; leave them out")

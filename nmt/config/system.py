@@ -195,6 +195,8 @@ def why_unsupported(decoding: Decoding, system: System) -> str | None:
         return "decoding.replace_unknown needs subwords.kind: words"
     if decoding.replace_unknown and not has_attention(system.model):
         return "decoding.replace_unknown needs a model with attention"
+    if decoding.coverage_penalty and not has_attention(system.model):
+        return "decoding.coverage_penalty needs a model with attention"
     if decoding.images and system.model.kind != "multimodal":
         return "decoding.images needs model.kind: multimodal"
     return None

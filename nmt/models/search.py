@@ -13,6 +13,8 @@ from nmt.config.data import SpecialIds
 from nmt.config.decoding import Decoding
 
 BLOCK = 64  # columns per block of `top`: a compromise between few blocks and few columns in each
+LEAST_ATTENTION = 1e-6  # a source piece with less counts as this much in the coverage penalty
+SPREAD = 2654435761  # spreads seeds over all 32 bits that PyTorch's generator uses (Knuth's multiplicative hash)
 FEW = 2**15  # with fewer numbers than this, examining all of them is faster than using blocks
 
 
@@ -33,7 +35,10 @@ class Decoder(Protocol):
         """Reorder beams: new row i is old row ``rows[i]``, of the same sentence."""
 
     def keep(self, state: Any, sentences: Tensor) -> Any:
-        """Keep only these sentences; `reorder` then selects their rows."""
+        """Keep only these sentences, which may repeat; `reorder` then selects their rows."""
+
+    def attentions(self, source: Tensor, target: Tensor, images: Tensor | None = None) -> dict[str, Tensor]:
+        """See `nmt.models.base.TranslationModel.attentions`; search needs it for the coverage penalty alone."""
 
 
 class Ensemble:
@@ -65,19 +70,29 @@ class Ensemble:
         """Keep the sentences in every member."""
         return [decoder.keep(part, sentences) for decoder, part in zip(self.decoders, state, strict=True)]
 
+    def attentions(self, source: Tensor, target: Tensor, images: Tensor | None = None) -> dict[str, Tensor]:
+        """Compute the mean of the members' attention weights, by sub-layer."""
+        weights = [decoder.attentions(source, target, images) for decoder in self.decoders]
+        return {part: torch.stack([by_part[part].float() for by_part in weights]).mean(0) for part in weights[0]}
+
 
 @dataclass(frozen=True)
 class Hypothesis:
     """Finished translation."""
 
     ids: list[int]  # without BOS and EOS
-    score: float  # log_probability / length^length_penalty
+    score: float  # log_probability / length^length_penalty, plus the coverage penalty
     log_probability: float  # of the pieces and EOS, in nats
 
 
 @torch.inference_mode()
 def search(
-    decoder: Decoder, source: Tensor, config: Decoding, ids: SpecialIds, images: Tensor | None = None
+    decoder: Decoder,
+    source: Tensor,
+    config: Decoding,
+    ids: SpecialIds,
+    images: Tensor | None = None,
+    prefix: Sequence[int] = (),
 ) -> list[list[Hypothesis]]:
     """Translate a batch.
 
@@ -85,20 +100,24 @@ def search(
     ``beam`` candidates of its sentence becomes a finished hypothesis. A sentence is done if it has ``beam`` finished
     hypotheses, and its best unfinished prefix, scored as if it ended now, is below the ``nbest`` best of them.
     Counting hypotheses alone would stop too early, at improbable short translations. At the length limit, EOS is
-    forced. The length includes EOS.
+    forced. The length includes EOS. A hypothesis counts the coverage penalty, an unfinished prefix does not.
 
     Args:
         decoder: model or `Ensemble`.
         source: padded ids (B, S).
         config: settings; beam 1 is greedy search, or with sampling it draws each piece at random, with a seed that
-            depends only on the batch.
+            depends only on the batch and ``config.seed``.
         ids: special ids.
         images: features of the pictures (B, R, C), for multimodal models.
+        prefix: pieces that every hypothesis begins with; ``config.prefix`` as text is not used here.
 
     Returns:
-        The ``nbest`` hypotheses of each sentence, best first.
+        The ``nbest`` hypotheses of each sentence, best first; with ``config.mbr`` all samples.
     """
-    return _Beams(decoder, source, config, ids, images).run()
+    beams = _Beams(decoder, source, config, ids, images)
+    beams.force(prefix)
+    count = config.samples if config.mbr else config.nbest
+    return [sorted(hypotheses, key=lambda h: -h.score)[:count] for hypotheses in beams.run()]
 
 
 def _block_maxima(log_probs: Tensor) -> Tensor:
@@ -148,6 +167,28 @@ def top(log_probs: Tensor, scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
     return values, columns.gather(1, indices)
 
 
+def draw(log_probs: Tensor, config: Decoding, random: torch.Generator) -> Tensor:
+    """Draw a piece for each row (R, V) by the temperature, then ``top_k``, then ``top_p``; return columns (R, 1)."""
+    scores = log_probs if config.temperature == 1 else log_probs / config.temperature
+    # A row of NaN, which broken weights give, must not raise an error here: `search` then finds no hypothesis.
+    probabilities = torch.softmax(scores, -1).nan_to_num_(1.0)
+    if config.top_k is None and config.top_p == 1:
+        return torch.multinomial(probabilities, 1, generator=random)
+    probabilities, columns = probabilities.sort(dim=-1, descending=True, stable=True)
+    if config.top_k is not None:
+        probabilities[:, config.top_k :] = 0
+    if config.top_p < 1:
+        before = probabilities.cumsum(-1) - probabilities
+        probabilities[before >= config.top_p * probabilities.sum(-1, keepdim=True)] = 0
+    return columns.gather(1, torch.multinomial(probabilities, 1, generator=random))
+
+
+def repeated(ids: Sequence[int], n: int) -> list[int]:
+    """Return the pieces that would complete an n-gram of ``ids`` again."""
+    last = list(ids[len(ids) - n + 1 :])
+    return [ids[i + n - 1] for i in range(len(ids) - n + 1) if list(ids[i : i + n - 1]) == last]
+
+
 Candidate = tuple[float, int, int]
 """A prefix and its next piece: log-probability of both, row of the prefix, piece."""
 
@@ -161,32 +202,49 @@ class _Beams:
     def __init__(
         self, decoder: Decoder, source: Tensor, config: Decoding, ids: SpecialIds, images: Tensor | None
     ) -> None:
-        self.decoder, self.config, self.ids = decoder, config, ids
+        self.decoder, self.config, self.ids, self.device = decoder, config, ids, source.device
         self.state = decoder.start(source, images)
-        sentences, self.device = source.shape[0], source.device
+        random_seed = int(source.sum()) + config.seed * SPREAD
+        if config.samples > 1:  # a row for each sample, which is a sentence of its own from here on
+            rows = torch.arange(len(source), device=self.device).repeat_interleave(config.samples)
+            self.state = decoder.reorder(decoder.keep(self.state, rows), rows)
+            source, images = source[rows], None if images is None else images[rows]
+        self.source, self.images, sentences = source, images, len(source)
         lengths = (source != ids.pad).sum(1) - 2  # without BOS and EOS
-        limits = lengths * config.length_factor + config.length_extra
+        limits = (lengths * config.length_factor + config.length_extra).clamp(min=config.min_length)
         self.limits: list[int] = limits.clamp(max=decoder.longest - 2).long().tolist()  # output pieces without EOS
+        self.restricted = bool(config.min_length or config.no_repeat_ngram)
         self.forbidden = torch.tensor([ids.pad, ids.bos], device=source.device)
         self.live = list(range(sentences))  # index in the batch of each live sentence
-        self.random = torch.Generator(self.device).manual_seed(int(source.sum()))  # for sampling
+        self.random = torch.Generator(self.device).manual_seed(random_seed)  # for sampling
         self.prefixes: list[list[int]] = [[] for _ in range(sentences)]  # ids of each row, without BOS
         self.last = torch.full((sentences,), ids.bos, device=self.device)  # (R,) last id of each row
         self.scores = torch.zeros(sentences, 1, device=self.device)  # (B, k) log-probabilities of the prefixes
         self.finished: list[list[Hypothesis]] = [[] for _ in range(sentences)]
 
+    def force(self, prefix: Sequence[int]) -> None:
+        """Begin every sentence with these pieces, before `run`."""
+        for piece in prefix:
+            log_probs, self.state = self.decoder.step(self.state, self.last)
+            self.last = torch.full_like(self.last, piece)
+            self.scores = self.scores + log_probs[:, piece, None]
+        self.prefixes = [list(prefix) for _ in self.prefixes]
+        self.limits = [max(limit, len(prefix)) for limit in self.limits]
+
     def run(self) -> list[list[Hypothesis]]:
-        """Extend the prefixes until every sentence is done; return the ``nbest`` hypotheses of each, best first."""
+        """Extend the prefixes until every sentence is done; return the hypotheses of each, in no order."""
         while self.live:
             self._extend()
-        ranked = [sorted(hypotheses, key=lambda h: -h.score) for hypotheses in self.finished]
-        return [hypotheses[: self.config.nbest] for hypotheses in ranked]
+        size = self.config.samples
+        return [list(chain.from_iterable(self.finished[i : i + size])) for i in range(0, len(self.finished), size)]
 
     def _extend(self) -> None:
         """Extend every live row by one piece."""
         log_probs, self.state = self.decoder.step(self.state, self.last)
         length = len(self.prefixes[0]) + 1  # length of the candidates, with EOS, without BOS
         log_probs.index_fill_(1, self.forbidden, -torch.inf)
+        if self.restricted:
+            self._restrict(log_probs, length)
         if length > min(self.limits):
             self._force_end(log_probs, length)
         values, columns = self._best(log_probs)
@@ -196,6 +254,19 @@ class _Beams:
             if unfinished and self._can_improve(sentence, unfinished[0][0], length):
                 continued[sentence] = unfinished
         self._advance(continued, values.dtype)
+
+    def _restrict(self, log_probs: Tensor, length: int) -> None:
+        """Forbid EOS before ``min_length`` and repeated n-grams; a row without any other piece may still end."""
+        end = log_probs[:, self.ids.eos].clone()
+        if length <= self.config.min_length:
+            log_probs[:, self.ids.eos] = -torch.inf
+        if n := self.config.no_repeat_ngram:
+            places = [(row, piece) for row, prefix in enumerate(self.prefixes) for piece in repeated(prefix, n)]
+            if places:
+                rows, pieces = torch.tensor(places, device=self.device).unbind(1)
+                log_probs[rows, pieces] = -torch.inf
+        stuck = log_probs.amax(1) == -torch.inf
+        log_probs[stuck, self.ids.eos] = end[stuck]
 
     def _force_end(self, log_probs: Tensor, length: int) -> None:
         """Allow only EOS in the rows that have reached the length limit of their sentence."""
@@ -211,7 +282,7 @@ class _Beams:
         Greedy search needs only the best extension: if it is EOS, no unfinished prefix can be better.
         """
         if self.config.sampling:
-            pieces = torch.multinomial(torch.softmax(log_probs, -1), 1, generator=self.random)  # (R, 1), R = B
+            pieces = draw(log_probs, self.config, self.random)  # (R, 1), R = B
             return self.scores + log_probs.gather(1, pieces), pieces
         if self.config.beam == 1:
             values, pieces = greatest(log_probs)
@@ -239,7 +310,18 @@ class _Beams:
 
     def _finish(self, sentence: int, log_probability: float, row: int, length: int) -> None:
         score = log_probability / length**self.config.length_penalty
+        if self.config.coverage_penalty:
+            score += self.config.coverage_penalty * self._coverage(self.live[sentence], self.prefixes[row])
         self.finished[self.live[sentence]].append(Hypothesis(self.prefixes[row], score, log_probability))
+
+    def _coverage(self, sentence: int, ids: list[int]) -> float:
+        """Return the sum over the source pieces of log min(attention, 1), by the last layer's mean over its heads."""
+        real = self.source[sentence] != self.ids.pad
+        source, target = self.source[sentence][real][None], torch.tensor([[self.ids.bos, *ids]], device=self.device)
+        image = None if self.images is None else self.images[sentence : sentence + 1]
+        weights = self.decoder.attentions(source, target, image)["source"][0, -1].mean(0)  # (T, S)
+        attention = weights.double().sum(0)[1:-1]  # without BOS and EOS
+        return float(attention.clamp(LEAST_ATTENTION, 1).log().sum())
 
     def _can_improve(self, sentence: int, log_probability: float, length: int) -> bool:
         """Return whether a live sentence, whose best unfinished prefix has this log-probability, is not done."""

@@ -1,8 +1,11 @@
 """Values as the text of a table's cells."""
 
+from nmt.config.decoding import FOR_SAMPLING, Decoding
 from nmt.system.files import Json
 
 NONE = "–"
+OFF = Decoding().model_dump(include={*FOR_SAMPLING, "prefix", "min_length", "no_repeat_ngram", "coverage_penalty"})
+"""Options of the search by their value when they are off; the others are named where a score was made."""
 
 
 def number(value: float | None, digits: int) -> str:
@@ -66,3 +69,13 @@ def signed(value: float | None, digits: int = 2) -> str:
 def p_value(value: float) -> str:
     """A p-value with three digits, or ``< 0.001``."""
     return "< 0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def search_settings(decoding: Json) -> str:
+    """Return how a row was translated, from the settings of its decoding; a dash for text of another origin."""
+    if not decoding:
+        return NONE
+    beam = f"beam {decoding['beam']}, length penalty {decoding['length_penalty']:g}"
+    how = "sampling" if decoding.get("sampling") else "greedy" if decoding["beam"] == 1 else beam
+    options = ((key.replace("_", " "), decoding.get(key, off), off) for key, off in OFF.items())
+    return how + "".join(f", {option} {value}" for option, value, off in options if value != off)

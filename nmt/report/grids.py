@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from nmt.report import cells
 from nmt.report.cells import NONE, duration, hardware, number, p_value, published, signed, statistic, training_time
 from nmt.system.files import Json
 
@@ -302,19 +303,12 @@ def _made(row: Json, keys: Sequence[str]) -> list[str]:
     updates = dict.fromkeys(f"{point['update']:,}" for point in row["checkpoints"] if point["update"] is not None)
     return [
         row["label"], *(row[key] or NONE for key in keys), row["at"] or NONE, " / ".join(updates) or NONE,
-        _search(row["decoding"]),
+        cells.search_settings(row["decoding"]),
         number(row["parameters"], 0), training_time(row), duration(row["decoding_seconds"]),
         number(row["valid_loss"], 3), number(row["valid_bleu"], 2),
         " / ".join(f"{value:.1f}" for value in row["precisions"]),
         "; ".join(dict.fromkeys(map(hardware, row["hardware"]))) or NONE, ", ".join(row["provenance"]),
     ]  # fmt: skip
-
-
-def _search(decoding: Json) -> str:
-    if not decoding:
-        return NONE
-    beam = f"beam {decoding['beam']}, length penalty {decoding['length_penalty']:g}"
-    return "sampling" if decoding.get("sampling") else "greedy" if decoding["beam"] == 1 else beam
 
 
 def _trainings(data: Json) -> Grid:

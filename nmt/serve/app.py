@@ -20,8 +20,9 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from nmt.config.decoding import Decoding
 from nmt.config.types import Strict
-from nmt.serve.limits import BODY, NBEST, TEXT, WORDS, Limits, Queue, Rate, Refused, shown
+from nmt.serve.limits import BODY, NBEST, SAMPLES, TEXT, WORDS, Limits, Queue, Rate, Refused, shown
 from nmt.serve.models import ServedModel
 
 PAGE = Path(__file__).parent / "page"
@@ -51,6 +52,21 @@ class Translate(Question):
     """The body of POST /api/translate."""
 
     nbest: int = Field(5, ge=1, le=NBEST)
+    prefix: str = Field("", max_length=TEXT)
+    method: Literal["beam", "sampling", "mbr"] = "beam"
+    temperature: float = Field(1.0, ge=0.1, le=10)
+    top_p: float = Field(1.0, gt=0, le=1)
+    seed: int = Field(0, ge=0, lt=2**32)
+
+    def decoding(self) -> Decoding:
+        """Return the settings of the search; temperature, top_p and seed are those of sampling."""
+        if self.method == "beam":
+            return Decoding(beam=max(self.nbest, Decoding().beam), nbest=self.nbest, prefix=self.prefix)
+        mbr = "chrf" if self.method == "mbr" else None
+        return Decoding(
+            beam=1, sampling=True, samples=SAMPLES if mbr else self.nbest, mbr=mbr, nbest=self.nbest,
+            prefix=self.prefix, temperature=self.temperature, top_p=self.top_p, seed=self.seed,
+        )  # fmt: skip
 
 
 class Attention(Question):
@@ -80,7 +96,7 @@ class Application:
 
     async def translate(self, request: Request) -> Response:
         """POST /api/translate"""
-        return await self._answer(request, Translate, lambda model, q: model.translate(q.text, q.nbest))
+        return await self._answer(request, Translate, lambda model, q: model.translate(q.text, q.decoding()))
 
     async def attention(self, request: Request) -> Response:
         """POST /api/attention"""

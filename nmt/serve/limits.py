@@ -27,6 +27,9 @@ PIECES = 200
 NBEST = 10
 """Maximum number of translations of a sentence."""
 
+SAMPLES = 32
+"""Number of samples among which minimum Bayes risk decoding chooses."""
+
 CLIENTS = 10_000
 """Number of clients whose rate is remembered."""
 

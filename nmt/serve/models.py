@@ -11,7 +11,7 @@ import numpy as np
 from nmt.config.decoding import Decoding
 from nmt.report.attention_maps import PARTS
 from nmt.serve.limits import NAME, PIECES, TEXT, WORDS, Refused, shown
-from nmt.system.errors import printable
+from nmt.system.errors import ConfigError, printable
 from nmt.system.files import Json, read_json
 from nmt.text.clean import Cleaner
 from nmt.translation.translator import Translation, Translator, fitting
@@ -43,12 +43,15 @@ class ServedModel:
             "attention": {part: {"layers": layers, "heads": heads} for part, (layers, heads) in self.sublayers.items()},
         }  # fmt: skip
 
-    def translate(self, text: str, nbest: int) -> bytes:
+    def translate(self, text: str, decoding: Decoding) -> bytes:
         """Return the n best translations of a sentence, with scores and ids; raises Refused."""
-        line = self._clean(text)
-        decoding = Decoding(beam=max(nbest, Decoding().beam), nbest=nbest)
-        translator = self.translator
-        [best] = translator.translate_clean([line], decoding)
+        line, translator = self._clean(text), self.translator
+        try:
+            [best] = translator.translate_clean([line], decoding)
+        except ConfigError as error:
+            where, _, rest = str(error).partition(": expected ")
+            expected, _, got = rest.partition(", got ")
+            raise Refused(422, f"wrong value: {where}", expected, shown(got)) from None
         translations = [
             {"text": printable(translator.detokenize(t.text)), "score": round(t.score, DIGITS), "ids": t.ids}
             for t in best

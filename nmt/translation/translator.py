@@ -39,7 +39,7 @@ class Translation:
     """One translation of a sentence."""
 
     text: str  # detokenised if the source was raw text, else tokenised
-    score: float  # log p / length^penalty
+    score: float  # log p / length^penalty, plus the coverage penalty; the mean utility with minimum Bayes risk
     ids: list[int]  # of the pieces, without BOS and EOS
 
 
@@ -155,8 +155,13 @@ class Translator:
         results = self.translate_clean([self.clean(line) for line in lines], decoding)
         return [[replace(best, text=self.detokenize(best.text)) for best in translations] for translations in results]
 
-    def clean(self, line: str) -> str:
-        """Clean a raw line as the model's training text was cleaned; raise DataError for input that is not UTF-8."""
+    def clean(self, line: str, side: int = 0) -> str:
+        """Clean a raw line as the model's training text was cleaned; raise DataError for input that is not UTF-8.
+
+        Args:
+            line: a raw sentence.
+            side: 0 for the source language, 1 for the target language.
+        """
         from nmt.text.clean import clean_line
 
         try:
@@ -166,7 +171,7 @@ class Translator:
                 f"character {error.start + 1} of the sentence: expected UTF-8, got {line[error.start]!r}, a byte "
                 "that is not UTF-8; set the terminal to UTF-8, or translate a file"
             ) from None
-        return clean_line(line, self.languages[0], self.cleaning)
+        return clean_line(line, self.languages[side], self.cleaning)
 
     def detokenize(self, text: str) -> str:
         """Detokenise the model's output and undo transliteration, if the training text had them."""
@@ -195,18 +200,17 @@ class Translator:
             The n best translations of each line, in input order; an empty line has one empty translation.
 
         Raises:
-            ConfigError: unknown words cannot be replaced, because the model has subwords or no attention.
+            ConfigError: the model does not support the settings, e.g. because it has subwords or no attention.
             DataError: the model's probabilities are not numbers.
         """
-        if decoding.replace_unknown and not (self.source.whole_words and self.target.whole_words):
-            raise ConfigError("replace_unknown: true: expected a model of whole words, got subwords; set it to false")
+        prefix = self._checked_prefix(decoding)
         lines = ["" if is_blank(line) else line for line in lines]
         encoded = self._truncate(lines, report_cut)
         results = [[Translation("", 0.0, [])] for _ in lines]
 
         def search_batch(indices: list[int]) -> list[list[Hypothesis]]:
             batch, shown = self._pad([encoded[i] for i in indices]), self._on_device(pictures(np.array(indices)))
-            return search(self.decoder, batch, decoding, self.source.ids, shown)
+            return search(self.decoder, batch, decoding, self.source.ids, shown, prefix)
 
         assert self.workers < 2 or torch.get_num_threads() == 1, torch.get_num_threads()
         batches = self._batches(encoded, decoding)
@@ -218,12 +222,49 @@ class Translator:
                             f"{lines[i]!r}: the model's probabilities are not numbers because its weights are broken; "
                             "average other checkpoints, or train again"
                         )
-                    results[i] = self._texts(best)
+                    results[i] = self._least_risk(best, decoding) if decoding.mbr else self._texts(best)
                     if decoding.replace_unknown:
                         image = pictures(np.array([i]))
                         results[i] = [self._without_unknown(lines[i], translation, image) for translation in results[i]]
                 progress(len(indices))
         return results
+
+    def _checked_prefix(self, decoding: Decoding) -> list[int]:
+        """Return the pieces that every translation must begin with; raise ConfigError for unsupported settings."""
+        if decoding.replace_unknown and not (self.source.whole_words and self.target.whole_words):
+            raise ConfigError("replace_unknown: true: expected a model of whole words, got subwords; set it to false")
+        if decoding.coverage_penalty and not self.has_attention:
+            raise ConfigError(
+                f"coverage_penalty: {decoding.coverage_penalty:g}: expected a model with attention, got one without; "
+                "leave it out"
+            )
+        longest = self.model.longest - 2  # without BOS and EOS
+        if decoding.min_length > longest:
+            raise ConfigError(
+                f"min_length: expected at most the model's {longest} pieces, got {decoding.min_length}; lower it"
+            )
+        if not decoding.prefix:
+            return []
+        [ids] = self.target.encode([self.clean(decoding.prefix, 1)])
+        if self.target.ids.unk in ids:
+            unknown = " ".join(self.target.decode([ids]))
+            raise ConfigError(
+                f"prefix: expected words or letters of the model's vocabulary, got {decoding.prefix!r}, which it reads "
+                f"as {unknown!r}; change what is <unk>"
+            )
+        if len(ids) > longest:
+            raise ConfigError(f"prefix: expected at most the model's {longest} pieces, got {len(ids)}; shorten it")
+        return ids
+
+    def _least_risk(self, samples: Sequence[Hypothesis], decoding: Decoding) -> list[Translation]:
+        """Return the different samples with the highest mean utility against all samples, best first."""
+        from nmt.scoring.pairwise import mean_utilities
+
+        assert decoding.mbr
+        translations = self._texts(samples)
+        utilities = mean_utilities([translation.text for translation in translations], decoding.mbr)
+        scored = {t.text: replace(t, score=utility) for t, utility in zip(translations, utilities, strict=True)}
+        return sorted(scored.values(), key=lambda translation: -translation.score)[: decoding.nbest]
 
     def pictures(self, images: Path | None, shown: Shown | None, count: int) -> Pictures:
         """Return the pictures of some lines.
@@ -260,11 +301,8 @@ class Translator:
         source = [ids.bos, *self.source.encode([line])[0][: self.model.longest - 2], ids.eos]
         target = [ids.bos, *translation.ids, ids.eos]
         source_ids, target_ids = (torch.tensor([row], device=self.device) for row in (source, target[:-1]))
-        by_model = [model.attentions(source_ids, target_ids, self._on_device(image)) for model in self.models]
-        weights = {
-            part: torch.stack([attentions[part][0].float() for attentions in by_model]).mean(0).cpu()
-            for part in by_model[0]
-        }
+        by_part = self.decoder.attentions(source_ids, target_ids, self._on_device(image))
+        weights = {part: layers[0].float().cpu() for part, layers in by_part.items()}
         return Attentions(self.source.labels(source), self.target.labels(target), weights)
 
     def _without_unknown(self, line: str, translation: Translation, image: Tensor | None) -> Translation:
@@ -289,6 +327,7 @@ class Translator:
             number = min(number, PART)
         order = sorted((i for i, row in enumerate(encoded) if row), key=lambda i: len(encoded[i]))
         lengths = np.array([len(encoded[i]) + 2 for i in order], np.int64)
+        number = max(1, number // decoding.samples)
         batches = [part.tolist() for part in cut(np.array(order, np.int64), lengths, number, unit)] if order else []
         return batches[::-1]
 

@@ -294,7 +294,7 @@ def test_defaults_are_part_of_what_paths_and_states_leave_out() -> None:
     """
     defaults = {
         "Cleaning": "4eb3d697", "Subwords": "4a2b2669", "TransformerConfig": "41a85bb7",
-        "RecurrentConfig": "81062fc1", "Training": "4e83c213", "MultimodalConfig": "ff46beb9", "Decoding": "a512714b",
+        "RecurrentConfig": "81062fc1", "Training": "4e83c213", "MultimodalConfig": "ff46beb9", "Decoding": "fb1ffcc6",
         "Consistency": "bfaff4a9",
     }  # fmt: skip
     models = [

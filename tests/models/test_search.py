@@ -1,7 +1,10 @@
 """Beam search against brute force over every possible output of a tiny model."""
 
+import functools
 import itertools
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 import torch
@@ -182,3 +185,120 @@ def test_greatest_is_the_first_of_the_greatest_of_each_row(rows: int, vocabulary
     places = [row.index(max(row)) for row in log_probs.tolist()]
     assert columns.tolist() == [[place] for place in places]
     assert values.tolist() == [[row[place]] for row, place in zip(log_probs.tolist(), places, strict=True)]
+
+
+EVERYTHING: dict[str, Any] = {"beam": 100, "nbest": 5, "length_factor": 1e-9, "length_extra": 3}
+
+
+@functools.cache
+def all_outputs(sentence: int) -> list[tuple[float, float, list[int]]]:
+    """Score, coverage and ids of every output of at most 3 pieces."""
+    model, source = tiny(), SOURCES[sentence][SOURCES[sentence] != IDS.pad]
+    return [(score, coverage(model, source, o), o) for score, o in brute_force(model, source, 3, 1.0)]
+
+
+def coverage(model: Transformer, source: Tensor, output: list[int]) -> float:
+    """Equation 14 of Wu and others (2016), by teacher forcing."""
+    weights = model.attentions(source[None], torch.tensor([[IDS.bos, *output]]))["source"][0, -1].mean(0).tolist()
+    sums = [sum(row[s] for row in weights) for s in range(1, len(source) - 1)]
+    return float(sum(torch.tensor(min(total, 1.0)).log() for total in sums))
+
+
+@pytest.mark.parametrize(
+    ("options", "allowed"),
+    [
+        ({"min_length": 3}, lambda output: len(output) >= 3),
+        ({"no_repeat_ngram": 1}, lambda output: len(set(output)) == len(output)),
+        ({"no_repeat_ngram": 2}, lambda output: len(set(itertools.pairwise(output))) == max(len(output) - 1, 0)),
+        ({"prefix": "6 4"}, lambda output: output[:2] == [6, 4]),
+        ({"coverage_penalty": 2.0}, lambda output: True),
+        ({"prefix": "5", "min_length": 2, "no_repeat_ngram": 1, "coverage_penalty": 0.5},
+         lambda output: output[:1] == [5] and len(output) >= 2 and len(set(output)) == len(output)),
+    ],
+    ids=str,
+)  # fmt: skip
+@torch.inference_mode()
+def test_options_find_what_brute_force_finds(options: dict[str, Any], allowed: Callable[[list[int]], bool]) -> None:
+    prefix, penalty = [int(piece) for piece in options.get("prefix", "").split()], options.get("coverage_penalty", 0.0)
+    found = search(tiny(), SOURCES, Decoding(**EVERYTHING, **options), IDS, prefix=prefix)
+    for sentence, hypotheses in enumerate(found):
+        outputs = [(score + penalty * cover, o) for score, cover, o in all_outputs(sentence) if allowed(o)]
+        expected = sorted(outputs, reverse=True)[:5]
+        assert [h.ids for h in hypotheses] == [ids for _, ids in expected]
+        assert [h.score for h in hypotheses] == pytest.approx([score for score, _ in expected], abs=1e-4)
+
+
+def test_an_end_is_left_where_every_piece_would_repeat() -> None:
+    for options in ({"beam": 3}, {"beam": 1}, {"beam": 1, "sampling": True}):
+        config = Decoding(no_repeat_ngram=1, min_length=12, **options)
+        for hypotheses in search(tiny(), SOURCES, config, IDS):
+            assert sorted(hypotheses[0].ids) == [1, 4, 5, 6]  # all pieces but the special ones
+
+
+def next_piece_distribution(temperature: float, top_k: int | None, top_p: float) -> Tensor:
+    """The distribution of the first piece of `tiny`'s translation of the first source, by its definition."""
+    model = tiny()
+    log_probs = model.projection(model(SOURCES[:1], torch.tensor([[IDS.bos]]))[0, 0]).double()
+    log_probs[[IDS.pad, IDS.bos]] = -torch.inf
+    whole = torch.softmax(log_probs / temperature, -1)
+    kept = torch.zeros(VOCABULARY, dtype=torch.float64)
+    likeliest = whole.argsort(descending=True).tolist()[:top_k]
+    total = whole[likeliest].sum()
+    for piece in likeliest:
+        if kept.sum() < top_p * total:
+            kept[piece] = whole[piece]
+    return kept / kept.sum()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"temperature": 0.5}, {"temperature": 2.0}, {"top_k": 3}, {"top_p": 0.8}, {"top_k": 99}, {"top_p": 1e-6},
+     {"temperature": 2.0, "top_k": 4, "top_p": 0.7}],
+    ids=str,
+)  # fmt: skip
+@torch.inference_mode()
+def test_samples_pass_a_chi_square_test(options: dict[str, Any]) -> None:
+    from scipy.stats import chisquare
+
+    config = Decoding(beam=1, sampling=True, samples=1000, nbest=1000, length_extra=1, length_factor=1e-9, **options)
+    first = [(h.ids or [IDS.eos])[0] for hs in search(tiny(), SOURCES[:1].expand(4, -1), config, IDS) for h in hs]
+    counts = torch.bincount(torch.tensor(first), minlength=VOCABULARY)
+    arguments: dict[str, Any] = {"temperature": 1.0, "top_k": None, "top_p": 1.0} | options
+    expected = next_piece_distribution(**arguments)
+    drawn = expected > 0
+    assert len(first) == 4000 and not counts[~drawn].any()
+    if drawn.sum() > 1:
+        assert chisquare(counts[drawn], 4000 * expected[drawn]).pvalue > 0.001
+
+
+@torch.inference_mode()
+def test_samples_of_a_sentence_are_independent_and_the_seed_changes_them() -> None:
+    config = Decoding(beam=1, sampling=True, samples=50, nbest=50, length_extra=4)
+    found = search(tiny(), SOURCES, config, IDS)
+    assert [len(hs) for hs in found] == [50, 50, 50] and all(len({tuple(h.ids) for h in hs}) > 4 for hs in found)
+    for source, hypotheses in zip(SOURCES, found, strict=True):
+        assert [h.score for h in hypotheses] == sorted([h.score for h in hypotheses], reverse=True)
+        for h in hypotheses[:3]:
+            assert h.log_probability == pytest.approx(log_probability(tiny(), source[source != 0], h.ids), abs=1e-4)
+    assert search(tiny(), SOURCES, config, IDS) == found
+    assert search(tiny(), SOURCES, config.model_copy(update={"seed": 1}), IDS) != found
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"temperature": -1.0}, "greater than or equal to 0.001"),
+        ({"temperature": float("nan")}, "finite number"),
+        ({"top_p": 0.0}, "greater than 0"),
+        ({"sampling": False, "top_k": 3}, "top_k needs sampling: true, got false"),
+        ({"sampling": False, "samples": 3, "mbr": "chrf"}, "samples needs sampling: true, got false"),
+        ({"mbr": "chrf"}, "it needs samples: 2 or more, got 1"),
+        ({"beam": 5}, "sampling: true needs beam: 1, got 5"),
+        ({"coverage_penalty": 0.2}, "it needs beam: 2 or more, got 1"),
+        ({"samples": 3, "nbest": 4}, "nbest must not exceed samples, got 4 and 3"),
+    ],
+    ids=str,
+)
+def test_options_that_exclude_each_other_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Decoding(**{"beam": 1, "sampling": True, **options})

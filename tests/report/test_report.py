@@ -433,7 +433,15 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> Built:
     return Built(tmp_path_factory.mktemp("mixed"), what, [1])
 
 
-@pytest.mark.parametrize(("search", "called"), [({}, "greedy"), ({"sampling": True}, "sampling")])
+@pytest.mark.parametrize(
+    ("search", "called"),
+    [
+        ({}, "greedy"),
+        ({"sampling": True}, "sampling"),
+        ({"sampling": True, "top_p": 0.9, "samples": 9}, "sampling, top p 0.9, samples 9"),
+        ({"min_length": 3}, "greedy, min length 3"),
+    ],
+)
 def test_a_search_that_draws_is_not_called_greedy(mixed: Built, search: dict[str, Any], called: str) -> None:
     (row,) = [row for row in mixed.data["rows"] if row["label"] == "the drawn, greedy"]
     found = grids(mixed.data | {"rows": [row | {"decoding": row["decoding"] | search}]})

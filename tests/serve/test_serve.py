@@ -29,7 +29,7 @@ from starlette.types import Message
 from nmt.cli.main import main
 from nmt.config.decoding import Decoding
 from nmt.serve.app import build
-from nmt.serve.limits import BODY, PIECES, TEXT, WORDS, Limits, Queue, Rate, Refused
+from nmt.serve.limits import BODY, PIECES, SAMPLES, TEXT, WORDS, Limits, Queue, Rate, Refused
 from nmt.serve.models import ServedModel, load
 from nmt.serve.server import bind, server
 from nmt.system.files import read_json, write_json
@@ -143,6 +143,22 @@ def test_translations_are_those_of_the_library(port: int, folders: dict[str, Pat
         assert [t["text"] for t in answer["translations"]] == [t.text for t in expected]
         assert [t["score"] for t in answer["translations"]] == pytest.approx([t.score for t in expected], abs=1e-4)
         assert [t["ids"] for t in answer["translations"]] == [t.ids for t in expected]
+
+
+def test_settings_of_the_search_are_those_of_the_library(port: int, models: list[ServedModel]) -> None:
+    status, _, answer = ask(port, "w1 w2 w3", prefix="w5", nbest=2)
+    assert status == 200 and all(t["text"].startswith("w5 ") for t in answer["translations"])
+    status, _, answer = ask(port, "w1 w2 w3", method="mbr", temperature=3, top_p=0.9, nbest=3, seed=1)
+    drawing = Decoding(beam=1, sampling=True, samples=SAMPLES, mbr="chrf", nbest=3, temperature=3, top_p=0.9, seed=1)
+    [expected] = models[0].translator.translate_clean(["w1 w2 w3"], drawing)
+    assert [t["text"] for t in answer["translations"]] == [t.text for t in expected]
+    status, _, first = ask(port, "w1 w2 w3", method="sampling", temperature=10, nbest=5)
+    assert status == 200 and first == ask(port, "w1 w2 w3", method="sampling", temperature=10, nbest=5)[2]
+    assert first != ask(port, "w1 w2 w3", method="sampling", temperature=10, nbest=5, seed=1)[2]
+    status, _, answer = ask(port, "w1", prefix="zebra")
+    assert status == 422 and answer["error"] == "wrong value: prefix" and "<unk>" in answer["got"]
+    for wrong in ({"temperature": 0}, {"top_p": 2}, {"method": "magic"}, {"seed": -1}, {"prefix": 3}):
+        assert ask(port, "w1", **wrong)[0] == 422
 
 
 @pytest.mark.parametrize("sublayer", ["source", "encoder", "decoder"])
@@ -718,10 +734,10 @@ def test_the_page_is_used_by_keyboard_alone(page: "Page") -> None:
     reads(page, ".translation", "w1 w2 w3")
     page.locator(".look").wait_for()
     stops = []
-    for _ in range(7):
+    for _ in range(8):
         press("Tab")
         stops.append(page.evaluate(FOCUSED))
-    stages = ["field model", "first-rank", "field sublayer", "field layer", "pieces", "cell", "first-head"]
+    stages = ["settings", "field model", "first-rank", "field sublayer", "field layer", "pieces", "cell", "first-head"]
     assert stops == stages
     press("ArrowDown")
     assert page.evaluate("document.activeElement.ariaLabel") == "Head 1" and page.locator(".heads :checked").count()

@@ -5,14 +5,24 @@ import { language } from "./dom.js";
 import { Panel } from "./panel.js";
 
 const get = (id) => document.getElementById(id);
-const [text, compare, count] = ["text", "compare", "count"].map(get);
+const [text, compare, count, method] = ["text", "compare", "count", "method"].map(get);
+let seed = 0; // another one draws other samples
+
+/** The settings of the search, as the server expects them. */
+const settings = () => ({
+  prefix: get("prefix").value.trim(),
+  method: method.value,
+  ...(method.value === "beam" ? {} : { temperature: amount("temperature"), top_p: amount("top_p"), seed }),
+});
+
+const amount = (id) => get(id).valueAsNumber || 1;
 
 /** The text as one line, as the server expects it. */
 const line = () => text.value.replace(/\s+/g, " ").trim();
 
 async function start() {
   const { models, limits } = await api.models();
-  const panels = ["first", "second"].map((name) => new Panel(name, models, changed));
+  const panels = ["first", "second"].map((name) => new Panel(name, models, settings, changed));
   const live = () => (compare.checked ? panels : panels.slice(0, 1));
 
   function changed() {
@@ -41,11 +51,18 @@ async function start() {
     changed();
   }
 
+  function change() {
+    for (const control of document.querySelectorAll(".sampled")) control.hidden = method.value === "beam";
+    for (const panel of live()) panel.translate(line());
+  }
+
   get("compare-switch").hidden = models.length < 2;
   panels[0].use(0);
   panels[1].use(Math.min(1, models.length - 1));
   text.addEventListener("input", type);
   compare.addEventListener("change", arrange);
+  for (const id of ["prefix", "method", "temperature", "top_p"]) get(id).addEventListener("input", change);
+  get("again").addEventListener("click", () => (seed++, change()));
   arrange();
   type();
 }

@@ -7,11 +7,13 @@ import { differing } from "./words.js";
 
 const PAUSE = 200; // milliseconds after the last key until the server is asked
 const SLOW = 250; // milliseconds until an old translation fades
+const UNITS = { beam: "log-probability per piece", sampling: "log-probability per piece", mbr: "chrF against all samples" };
 
 export class Panel {
-  constructor(name, models, changed) {
+  constructor(name, models, settings, changed) {
     this.name = name;
     this.models = models;
+    this.settings = settings; // gives the settings of the search
     this.changed = changed; // called when the shown translation or the model changes
     this.root = document.getElementById("panel").content.firstElementChild.cloneNode(true);
     const find = (selector) => this.root.querySelector(selector);
@@ -59,8 +61,10 @@ export class Panel {
     const slow = setTimeout(() => this.root.classList.add("waiting"), SLOW);
     signal.addEventListener("abort", () => clearTimeout(slow));
     try {
-      const { translations } = await api.translate({ model: this.model.name, text, nbest: 5 }, signal);
+      const settings = this.settings();
+      const { translations } = await api.translate({ model: this.model.name, text, nbest: 5, ...settings }, signal);
       this.fail(null);
+      this.root.querySelector(".unit").textContent = UNITS[settings.method];
       this.draw(translations, text);
     } catch (error) {
       if (!signal.aborted) this.fail(error, () => signal.aborted || this.ask(text, signal));
