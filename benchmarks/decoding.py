@@ -32,7 +32,8 @@ import click
 
 from benchmarks.measure import TEXT, TRAINED, Failed, environment, peak_memory, process, table
 from nmt.config.decoding import Decoding
-from nmt.system.files import read_json, read_lines
+from nmt.system.files import read_json
+from nmt.system.lines import read_lines
 
 SEARCHES = {"greedy": 1, "beam 5": 5}
 SIZES = (32, 128, 512)  # sentences per batch

@@ -17,7 +17,7 @@ import ctranslate2
 
 from benchmarks.measure import TEXT, TRAINED
 from nmt.config.decoding import Decoding
-from nmt.system.files import read_lines
+from nmt.system.lines import read_lines
 from nmt.translation.export import export
 from nmt.translation.translator import Translator
 

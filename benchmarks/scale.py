@@ -22,7 +22,7 @@ from pathlib import Path
 import click
 import numpy as np
 
-from nmt.system.files import count_lines
+from nmt.system.lines import count_lines
 
 FILTERS = {"tokenize": "none", "punctuation": False, "deduplicate": True, "max_words": 50, "max_ratio": 5}
 SUBWORDS = {"size": 16000}

@@ -26,7 +26,7 @@ from nmt.config.data import Cleaning, Subwords
 from nmt.corpora.catalogue import fetch
 from nmt.data.encode import encode_corpus
 from nmt.scoring.score import score_lines
-from nmt.system.files import read_lines
+from nmt.system.lines import read_lines
 from nmt.text.clean import clean
 from nmt.text.subwords import learn
 

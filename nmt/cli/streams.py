@@ -50,7 +50,7 @@ def run_prompt(languages: Sequence[str], translate_lines: Callable[[list[str], i
 
 def read_source(files: Sequence[Path]) -> list[str]:
     """The lines of the files, or of standard input if there are none."""
-    from nmt.system.files import decode_lines, read_lines
+    from nmt.system.lines import decode_lines, read_lines
 
     if files:
         return [line for path in files for line in read_lines(path)]

@@ -19,7 +19,8 @@ from nmt.config.yaml import nearest, parse
 from nmt.corpora.overlap import HeldOut, warn_of_overlap
 from nmt.corpora.sources import Slice, Source, Text
 from nmt.system.errors import ConfigError, DataError
-from nmt.system.files import atomic_directory, count_lines, sha256, write_json
+from nmt.system.files import atomic_directory, sha256, write_json
+from nmt.system.lines import count_lines
 
 _BUILT_IN: dict[str, dict[str, Sequence[str]]] = {
     "scenes": dict.fromkeys(("train", "valid", "test", "test_ambiguous"), ("en", "de", "fr")),

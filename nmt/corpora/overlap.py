@@ -5,7 +5,7 @@ from itertools import chain
 from pathlib import Path
 
 from nmt.corpora.sources import key
-from nmt.system.files import count_lines, read_lines
+from nmt.system.lines import count_lines, read_lines
 from nmt.system.warnings import warn
 
 Key = tuple[int, str]

@@ -21,7 +21,8 @@ from pydantic import Field, model_validator
 
 from nmt.config.types import Language, Strict
 from nmt.system.errors import ConfigError, DataError
-from nmt.system.files import decode_lines, read_lines, sha256
+from nmt.system.files import sha256
+from nmt.system.lines import decode_lines, read_lines
 
 RETRIES = 2
 """How often a failed download is tried again."""

@@ -15,8 +15,9 @@ from nmt.config.types import amount
 from nmt.data.encoded import load_array, read_meta
 from nmt.data.features import PictureLoader, Pictures, no_pictures
 from nmt.system.errors import DataError
-from nmt.system.files import DROPPED, build_stored, read_lines
+from nmt.system.files import DROPPED, build_stored
 from nmt.system.indices import Indices, evenly
+from nmt.system.lines import read_lines
 from nmt.text.subwords import SIDES
 
 

@@ -16,8 +16,9 @@ from nmt.corpora.sources import key
 from nmt.data.features import check_array_name
 from nmt.system import machine
 from nmt.system.errors import DataError
-from nmt.system.files import atomic_path, check_not_input, read_lines, sha256, write_json
+from nmt.system.files import atomic_path, check_not_input, sha256, write_json
 from nmt.system.indices import Indices
+from nmt.system.lines import read_lines
 
 CHANNELS = BACKBONES["descriptions"]
 RAREST = 3  # minimum number of descriptions that contain a word

@@ -14,16 +14,8 @@ from nmt.config.data import Subwords
 from nmt.data.encoded import checksums
 from nmt.system.chunks import WHOLE, Chunks, Shard, blocks, mark
 from nmt.system.errors import ConfigError, DataError
-from nmt.system.files import (
-    DROPPED,
-    atomic_directory,
-    build_stored,
-    count_lines,
-    read_json,
-    read_lines,
-    sha256,
-    write_json,
-)
+from nmt.system.files import DROPPED, atomic_directory, build_stored, read_json, sha256, write_json
+from nmt.system.lines import count_lines, read_lines
 from nmt.text.subwords import SIDES, Vocabulary, load_vocabularies
 
 SPLITS = ("train", "valid")

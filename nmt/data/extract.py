@@ -17,7 +17,8 @@ from nmt.data.backbones import Extractor, load
 from nmt.data.features import channels, check_array_name
 from nmt.system import machine
 from nmt.system.errors import ConfigError, DataError
-from nmt.system.files import check_writable, read_json, read_lines, sha256, write_json
+from nmt.system.files import check_writable, read_json, sha256, write_json
+from nmt.system.lines import read_lines
 from nmt.system.warnings import warn
 
 SIDE, GRID = 224, 7  # pixels and regions along each side of a network's input picture

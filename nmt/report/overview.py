@@ -13,7 +13,8 @@ from nmt.report.grids import Grid
 from nmt.report.markdown import table
 from nmt.report.plots import COLOURS, STYLE, save
 from nmt.system.errors import DataError
-from nmt.system.files import Json, read_json, read_lines, write_text
+from nmt.system.files import Json, read_json, write_text
+from nmt.system.lines import read_lines
 
 Groups = dict[str, list[Json]]
 

@@ -11,7 +11,8 @@ from pathlib import Path
 from nmt.config.table import Table
 from nmt.plan.layout import Layout
 from nmt.system.errors import DataError
-from nmt.system.files import Json, atomic_directory, read_lines
+from nmt.system.files import Json, atomic_directory
+from nmt.system.lines import read_lines
 from nmt.system.warnings import record_of
 
 OF_RUN = ("training.json", "log.jsonl")

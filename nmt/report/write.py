@@ -17,7 +17,8 @@ from nmt.report.heatmaps import Overlay, Panel, draw, draw_over
 from nmt.report.records import ALIGNMENTS, keep, read_log
 from nmt.report.tables import build
 from nmt.system.errors import DataError
-from nmt.system.files import Json, atomic_directory, read_json, read_lines, write_json, write_text
+from nmt.system.files import Json, atomic_directory, read_json, write_json, write_text
+from nmt.system.lines import read_lines
 
 LEGIBLE = range(8, 17)  # source pieces of a sentence that gives a legible figure
 REPORTED = 512  # width of the positional encoding in the paper, for figures; wider models use their own

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from nmt.system.files import read_lines
+from nmt.system.lines import read_lines
 
 PARTS = {"source": "sources.txt", "reference": "references.detok", "hypothesis": "hypotheses.detok"}
 

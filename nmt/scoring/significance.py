@@ -12,7 +12,8 @@ from nmt.scoring.score import ENDINGS, case_sensitive, fix_seed, metrics
 from nmt.scoring.texts import composed
 from nmt.scoring.words import SAMPLES
 from nmt.system.errors import DataError
-from nmt.system.files import read_json, read_lines
+from nmt.system.files import read_json
+from nmt.system.lines import read_lines
 
 
 def compare(a: Path, b: Path, names: Sequence[str] | None = None) -> dict[str, Any]:

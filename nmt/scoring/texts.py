@@ -6,7 +6,7 @@ from pathlib import Path
 
 from nmt.corpora.catalogue import misaligned
 from nmt.system.errors import DataError
-from nmt.system.files import read_lines
+from nmt.system.lines import read_lines
 from nmt.system.warnings import warn
 from nmt.text.characters import is_blank
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from nmt.config.data import Cleaning
 from nmt.system.errors import DataError
-from nmt.system.files import read_lines
+from nmt.system.lines import read_lines
 from nmt.text.clean import Cleaner
 
 SAMPLES, SEED = 1000, 12345

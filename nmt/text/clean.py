@@ -23,7 +23,8 @@ from nmt.config.data import Cleaning
 from nmt.corpora.catalogue import misaligned, names
 from nmt.system.chunks import WHOLE, Chunks, Shard, mark
 from nmt.system.errors import DataError
-from nmt.system.files import DROPPED, atomic_directory, count_lines, read_json, read_lines, write_json
+from nmt.system.files import DROPPED, atomic_directory, read_json, write_json
+from nmt.system.lines import count_lines, read_lines
 from nmt.system.warnings import warn
 from nmt.text.characters import is_blank, latin_only, visible_only
 from nmt.text.join import COUNTS, DIGESTS, KEPT, SIDES, join

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from itertools import islice
 from pathlib import Path
 
-from nmt.system.files import read_json, read_lines
+from nmt.system.files import read_json
+from nmt.system.lines import read_lines
 from nmt.text.subwords import SIDES, Vocabulary
 
 CHUNK = 10_000

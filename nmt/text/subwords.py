@@ -12,7 +12,8 @@ import sentencepiece
 
 from nmt.config.data import SpecialIds, Subwords
 from nmt.system.errors import ConfigError, DataError
-from nmt.system.files import LONGEST, atomic_directory, check_regular, count_lines, read_lines, sha256, write_json
+from nmt.system.files import atomic_directory, check_regular, sha256, write_json
+from nmt.system.lines import LONGEST, count_lines, read_lines
 from nmt.text.bytes import SYMBOLS, are_symbols, readable, recover, to_bytes, to_symbols
 
 SIDES = ("source", "target")

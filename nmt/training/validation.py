@@ -14,7 +14,7 @@ from nmt.models.base import TranslationModel
 from nmt.models.loss import cross_entropy
 from nmt.models.search import search
 from nmt.system.errors import DataError
-from nmt.system.files import read_lines
+from nmt.system.lines import read_lines
 from nmt.text.subwords import Vocabulary
 from nmt.training.distributed import SINGLE_PROCESS, Processes
 

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from torch import nn
 
 from nmt.system.errors import ConfigError, DataError
-from nmt.system.files import read_lines, sha256
+from nmt.system.files import sha256
+from nmt.system.lines import read_lines
 from nmt.text.subwords import SIDES, START, Vocabulary
 
 Vectors = dict[int, NDArray[np.float32]]

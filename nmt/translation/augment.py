@@ -12,17 +12,8 @@ from nmt.config.data import Cleaning
 from nmt.config.decoding import Decoding
 from nmt.corpora.catalogue import misaligned
 from nmt.system.errors import ConfigError, DataError
-from nmt.system.files import (
-    atomic_directory,
-    build_stored,
-    check_not_input,
-    count_lines,
-    read_json,
-    read_lines,
-    sha256,
-    write_json,
-    write_lines,
-)
+from nmt.system.files import atomic_directory, build_stored, check_not_input, read_json, sha256, write_json, write_lines
+from nmt.system.lines import count_lines, read_lines
 from nmt.text.clean import clean_line, restore
 from nmt.translation.decode_file import decode_file
 

@@ -19,16 +19,15 @@ from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import (
     check_not_input,
     check_writable,
-    count_lines,
     digest,
     read_json,
-    read_lines,
     sha256,
     write_json,
     write_lines,
     write_text,
 )
 from nmt.system.interrupt import Interrupted, signal_handlers
+from nmt.system.lines import count_lines, read_lines
 from nmt.system.workers import processes_for
 from nmt.translation.translator import Attentions, Translation, Translator
 

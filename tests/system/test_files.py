@@ -13,17 +13,15 @@ import pytest
 from nmt.config.data import Cleaning
 from nmt.system.errors import DataError
 from nmt.system.files import (
-    LONGEST,
     atomic_directory,
     atomic_path,
     build_stored,
     check_not_input,
     check_not_stage_output,
-    decode_lines,
     read_json,
-    read_lines,
     write_json,
 )
+from nmt.system.lines import LONGEST, decode_lines, read_lines
 
 
 def names(folder: Path) -> list[str]:

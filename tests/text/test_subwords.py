@@ -9,7 +9,8 @@ import pytest
 from copytask import write_clean
 
 from nmt.config.data import Subwords
-from nmt.system.files import read_lines, sha256
+from nmt.system.files import sha256
+from nmt.system.lines import read_lines
 from nmt.text.subwords import Vocabulary, learn
 
 RESERVED = [

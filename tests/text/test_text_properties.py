@@ -20,7 +20,8 @@ from raw import write_raw
 from nmt.config.data import Cleaning, Subwords
 from nmt.data.encode import encode_corpus
 from nmt.scoring.score import score_lines
-from nmt.system.files import DROPPED, read_lines
+from nmt.system.files import DROPPED
+from nmt.system.lines import read_lines
 from nmt.text.characters import is_blank
 from nmt.text.clean import Cleaner, clean, restore
 from nmt.text.subwords import Vocabulary, learn
