@@ -34,7 +34,9 @@ HOSTILE = {
     "many wrong keys": ("\n".join(f"k{n}: {n}" for n in range(500)), "484 more of such problems"),
     "a long key": (f"{'k' * 1000}: 5", "unknown key"),
     "large defaults": (
-        yaml.safe_dump({"defaults": {f"k{n}": 1 for n in range(200)}, "systems": {f"s{n}": {"a": 1} for n in range(250)}}),
+        yaml.safe_dump(
+            {"defaults": {f"k{n}": 1 for n in range(200)}, "systems": {f"s{n}": {"a": 1} for n in range(250)}}
+        ),
         "too many values to merge",
     ),
 }  # fmt: skip
