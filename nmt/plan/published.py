@@ -9,7 +9,7 @@ from nmt.config.decoding import Decoding
 from nmt.config.system import System
 from nmt.config.table import Row, Table
 from nmt.plan.layout import Layout
-from nmt.plan.systems import flatten
+from nmt.plan.systems import flatten, published_config
 from nmt.system.errors import ConfigError
 from nmt.system.files import read_json
 
@@ -86,7 +86,7 @@ def _is_same(published: dict[str, Any], row: Row, table: Table) -> bool:
 
 def _changes(system: System, published: dict[str, str]) -> Iterator[str]:
     """Say which keys of a system have other values than a published configuration, which may lack newer keys."""
-    given, chosen = flatten(system.model_dump(mode="json", exclude={"seeds"})), flatten(system.non_defaults())
+    given, chosen = published_config(system), flatten(system.non_defaults())
     for key, value in given.items():
         if (key in published or key in chosen) and published.get(key) != value:
             yield f"{key}: {value}, published {published.get(key, 'without')}"

@@ -49,6 +49,11 @@ def with_descriptions(system: System) -> tuple[System, System]:
     return text, text.model_copy(update={"corpus": description_corpus(system)})
 
 
+def published_config(system: System) -> dict[str, str]:
+    """A system's configuration as its table shows it; the folder of a parent has its checksum instead of its path."""
+    return flatten(system.model_dump(mode="json", exclude={"seeds": True, "initialise": {"folder"}}))
+
+
 def flatten(value: Any, prefix: str = "") -> dict[str, str]:
     """Flatten nested mappings, keys joined by dots: ``{"a": {"b": 1}}`` → ``{"a.b": "1"}``. Other values as JSON."""
     if isinstance(value, dict):

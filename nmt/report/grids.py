@@ -312,17 +312,15 @@ def _made(row: Json, keys: Sequence[str]) -> list[str]:
 
 
 def _trainings(data: Json) -> Grid:
-    header = ["system", "seed", "updates", "epochs", "time", "tokens/s", "ended by", "hardware", "code"]
-    starts = [training.get("initialise") for system in data["systems"].values() for training in system["trainings"]]
-    header += ["starts from the weights"] if any(starts) else []
+    trainings = [(name, training) for name, system in data["systems"].items() for training in system["trainings"]]
+    start = ["starts from the weights"] if any("initialise" in training for _, training in trainings) else []
+    header = ["system", "seed", "updates", "epochs", "time", "tokens/s", "ended by", "hardware", "code", *start]
     rows = [
         [
-            system, str(training["seed"]), number(training["updates"], 0), number(training["epochs"], 1),
+            name, str(training["seed"]), number(training["updates"], 0), number(training["epochs"], 1),
             duration(training["seconds"]), number(training["tokens_per_second"], 0), training["stopped"] or NONE,
-            *_made_by(training),
-            *([(training.get("initialise") or {}).get("weights_sha256", NONE)[:12]] if any(starts) else []),
-        ]
-        for system, system_data in data["systems"].items() for training in system_data["trainings"]
+            *_made_by(training), *(training.get("initialise", {}).get("weights_sha256", NONE)[:12] for _ in start),
+        ] for name, training in trainings
     ]  # fmt: skip
     return Grid("trainings", "Trainings", header, rows)
 

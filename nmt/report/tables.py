@@ -12,7 +12,7 @@ from nmt.config.system import System
 from nmt.config.table import ALWAYS, Row, Table
 from nmt.corpora.catalogue import TRAIN_SAMPLE, TRAINING, with_corpus_of
 from nmt.plan.layout import Layout
-from nmt.plan.systems import experiment, flatten
+from nmt.plan.systems import experiment, published_config
 from nmt.plan.warned import row_warnings
 from nmt.report.plots import TITLES
 from nmt.report.records import read_log, train_nll
@@ -273,7 +273,7 @@ class _Gather:
                 )
             start = {"initialise": training["initialise"]} if "initialise" in training else {}
             trainings.append({"seed": seed, **{key: training.get(key) for key in keys}, **start})
-        config = flatten(settings.model_dump(mode="json", exclude={"seeds": True, "initialise": {"folder"}}))
+        config = published_config(settings)
         return {"config": config, "trainings": trainings}
 
     def data(self) -> list[Json]:

@@ -15,7 +15,7 @@ from nmt.config.table import load_table
 from nmt.config.training import Training
 from nmt.config.yaml import parse
 from nmt.plan.layout import Layout
-from nmt.plan.systems import experiment
+from nmt.plan.systems import experiment, published_config
 from nmt.system.errors import ConfigError
 from nmt.system.files import write_json
 
@@ -110,6 +110,7 @@ def test_a_model_directory_hands_down_the_same_and_is_named_by_its_checksums(tmp
     assert experiment(here) == experiment(moved) != experiment(other)
     assert LAYOUT.encoded(here) == LAYOUT.encoded(moved) == LAYOUT.encoded(other)  # the vocabularies are the same
     assert str(tmp_path) not in experiment(here) and "a" * 64 in experiment(here)
+    assert published_config(here) == published_config(moved) != published_config(other)
 
 
 @pytest.mark.parametrize(
