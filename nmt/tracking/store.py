@@ -2,9 +2,13 @@
 
 import logging
 import os
+import signal
+import threading
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from nmt.system.errors import DataError
 from nmt.system.files import read_json
@@ -12,9 +16,43 @@ from nmt.system.files import read_json
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
+Result = TypeVar("Result")
+DEADLINE = 60.0  # seconds for one call. MLflow's timeout is for each byte: one every two seconds would never end.
+
+
+class SlowStoreError(Exception):
+    """A call has not ended within `DEADLINE`."""
+
+
+class _Bounded:
+    """An MLflow client each of whose calls must end within `DEADLINE` seconds, or raises SlowStoreError."""
+
+    def __init__(self, client: "MlflowClient") -> None:
+        self._client = client
+
+    def __getattr__(self, name: str) -> Any:
+        attribute = getattr(self._client, name)
+        return partial(_within_deadline, attribute) if callable(attribute) else attribute
+
+
+def _within_deadline(call: Callable[..., Result], *arguments: Any, **named: Any) -> Result:
+    if threading.current_thread() is not threading.main_thread():  # only there, a signal can interrupt it
+        return call(*arguments, **named)
+
+    def give_up(*_: object) -> None:
+        raise SlowStoreError(f"no whole answer within {DEADLINE:g} seconds")
+
+    handler = signal.signal(signal.SIGALRM, give_up)
+    timer = signal.setitimer(signal.ITIMER_REAL, DEADLINE, 1)  # then each second, should a library handle the first
+    try:
+        return call(*arguments, **named)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, *timer)
+        signal.signal(signal.SIGALRM, handler)
+
 
 def connect(uri: str) -> "MlflowClient":
-    """Open a client with short timeouts, few retries and no messages."""
+    """Open a client with short timeouts, few retries and no messages; each of its calls has a deadline."""
     settings = {
         "MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_LOGGING_LEVEL": "WARNING", "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
         "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1", "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
@@ -25,7 +63,7 @@ def connect(uri: str) -> "MlflowClient":
 
     for logger in ("alembic", "mlflow", "urllib3"):
         logging.getLogger(logger).setLevel(logging.ERROR)
-    return MlflowClient(tracking_uri=uri)
+    return cast("MlflowClient", _Bounded(MlflowClient(tracking_uri=uri)))
 
 
 def earlier(tracking: Path) -> dict[str, Any]:
