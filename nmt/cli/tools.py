@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from nmt.cli.options import OUTPUT, PATH, PositiveNumber, device_options
+from nmt.cli.options import OUTPUT, PATH, PositiveNumber, check_languages, device_options
 
 
 @click.command()
@@ -44,15 +44,33 @@ def serve(
 @click.option(
     "--format",
     "to",
-    type=click.Choice(["ctranslate2", "pyfunc", "half"]),
+    type=click.Choice(["ctranslate2", "huggingface", "pyfunc", "half"]),
     required=True,
-    help="ctranslate2 is for CTranslate2, pyfunc is a model of MLflow, half is this model with float16 weights.",
+    help="ctranslate2 is for CTranslate2, huggingface is a MarianMTModel of transformers, pyfunc is a model of MLflow, "
+    "half is this model with float16 weights.",
 )
 def export(model: Path, out: Path, to: Any) -> None:
-    """Convert the model directory MODEL for CTranslate2 or MLflow, or halve its size; writes the new folder OUT."""
+    """Convert the model directory MODEL for another program, or halve its size; writes the new folder OUT."""
     from nmt.translation.export import export as export_model
 
     export_model(model, out, to)
+
+
+@click.command("import")
+@click.argument("folder", type=PATH)
+@click.argument("out", type=OUTPUT)
+@click.option(
+    "--languages",
+    metavar="en-de",
+    callback=lambda context, option, value: value and check_languages(context, option, value),
+    show_default="those of the model's tokenizer_config.json",
+    help="Source and target language.",
+)
+def import_model(folder: Path, out: Path, languages: str | None) -> None:
+    """Turn FOLDER, a Marian model of Hugging Face such as OPUS-MT's, into the model directory OUT."""
+    from nmt.translation.marian.read import import_model as read_marian
+
+    read_marian(folder, out, languages)
 
 
 @click.command()

@@ -3,6 +3,7 @@
 from typing import Annotated, Literal, Self
 
 from pydantic import (
+    AfterValidator,
     Field,
     model_validator,
 )
@@ -38,18 +39,21 @@ class Cleaning(Strict):
 
 
 class SpecialIds(Strict):
-    """Ids of the four special pieces: 0 to 3 in any order."""
+    """Ids of the four special pieces: 0 to 3 in any order.
+
+    An imported vocabulary may have any ids. If padding begins its translations, this is its BOS.
+    """
 
     pad: Count = Field(0, description="padding")
     unk: Count = Field(1, description="unknown piece")
     bos: Count = Field(2, description="beginning of sentence")
     eos: Count = Field(3, description="end of sentence")
 
-    @model_validator(mode="after")
-    def _distinct(self) -> Self:
-        if sorted([self.pad, self.unk, self.bos, self.eos]) != [0, 1, 2, 3]:
-            raise ValueError("pad, unk, bos and eos must be 0, 1, 2 and 3 in some order")
-        return self
+
+def _first_four(ids: SpecialIds) -> SpecialIds:
+    if sorted(ids.model_dump().values()) != [0, 1, 2, 3]:
+        raise ValueError("pad, unk, bos and eos must be 0, 1, 2 and 3 in some order")
+    return ids
 
 
 class Subwords(Strict):
@@ -64,7 +68,9 @@ class Subwords(Strict):
         8192, description="number of pieces, the four special ones included; for words: the largest number"
     )
     joint: bool = Field(True, description="one vocabulary for both languages; false: one of this size for each")
-    ids: SpecialIds = Field(SpecialIds(), description="ids of the special pieces")
+    ids: Annotated[SpecialIds, AfterValidator(_first_four)] = Field(
+        SpecialIds(), description="ids of the special pieces"
+    )
     dropout: Probability = Field(
         0.0,
         description="BPE dropout: probability to leave out a merge, in training text only (Provilkov and others 2020)",

@@ -80,7 +80,10 @@ class BaseTransformerConfig(Strict):
     ffn: Positive = Field(2048, description="inner width of the feed-forward sub-layers")
     heads: Positive = Field(8, description="attention heads")
     norm: Literal["post", "pre"] = Field("post", description="layer normalisation after or before each sub-layer")
-    activation: Literal["relu", "gelu"] = Field("relu", description="activation of the feed-forward sub-layers")
+    activation: Literal["relu", "gelu", "swish"] = Field(
+        "relu", description="activation of the feed-forward sub-layers; swish: x · sigmoid(x)"
+    )
+    output_bias: bool = Field(False, description="the output projection has a bias")
     tied: Tied = "decoder"
     positions: Literal["sinusoidal", "learned"] = Field("sinusoidal", description="positional encoding")
     max_positions: Positions = Field(512, description="longest sentence, in pieces with BOS and EOS")
@@ -105,6 +108,9 @@ class TransformerConfig(BaseTransformerConfig):
     """Encoder-decoder Transformer (Vaswani and others 2017)."""
 
     kind: Literal["transformer"] = Field("transformer", description="architecture")
+    source_bos: bool = Field(
+        True, description="the encoder sees BOS before the sentence; false: it sees pieces and EOS only, as in Marian"
+    )
 
 
 class MultimodalConfig(BaseTransformerConfig):

@@ -1,6 +1,6 @@
 """Transformer layers for training: feed-forward, residual connection, encoder layer, decoder layer."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import cast
 
 import torch.nn.functional as F
@@ -10,6 +10,8 @@ from nmt.config.models import BaseTransformerConfig
 from nmt.models.attention import Attention
 from nmt.models.dropout import Dropout
 
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "swish": F.silu}
+
 
 class FeedForward(nn.Module):
     """Two linear layers with a non-linearity between them (Vaswani and others 2017, section 3.3)."""
@@ -18,7 +20,7 @@ class FeedForward(nn.Module):
         super().__init__()
         self.inner = nn.Linear(config.width, config.ffn)
         self.outer = nn.Linear(config.ffn, config.width)
-        self.activation = F.relu if config.activation == "relu" else F.gelu
+        self.activation = ACTIVATIONS[config.activation]
         self.dropout = Dropout(config.dropout.activation)
         for layer in (self.inner, self.outer):
             nn.init.xavier_uniform_(layer.weight)

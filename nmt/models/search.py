@@ -210,7 +210,7 @@ class _Beams:
             self.state = decoder.reorder(decoder.keep(self.state, rows), rows)
             source, images = source[rows], None if images is None else images[rows]
         self.source, self.images, sentences = source, images, len(source)
-        lengths = (source != ids.pad).sum(1) - 2  # without BOS and EOS
+        lengths = (source[:, 1:] != ids.pad).sum(1) - 1  # without BOS, which may be padding, and EOS
         limits = (lengths * config.length_factor + config.length_extra).clamp(min=config.min_length)
         self.limits: list[int] = limits.clamp(max=decoder.longest - 2).long().tolist()  # output pieces without EOS
         self.restricted = bool(config.min_length or config.no_repeat_ngram)
@@ -316,8 +316,8 @@ class _Beams:
 
     def _coverage(self, sentence: int, ids: list[int]) -> float:
         """Return the sum over the source pieces of log min(attention, 1), by the last layer's mean over its heads."""
-        real = self.source[sentence] != self.ids.pad
-        source, target = self.source[sentence][real][None], torch.tensor([[self.ids.bos, *ids]], device=self.device)
+        length = 1 + int((self.source[sentence, 1:] != self.ids.pad).sum())
+        source, target = self.source[sentence, None, :length], torch.tensor([[self.ids.bos, *ids]], device=self.device)
         image = None if self.images is None else self.images[sentence : sentence + 1]
         weights = self.decoder.attentions(source, target, image)["source"][0, -1].mean(0)  # (T, S)
         attention = weights.double().sum(0)[1:-1]  # without BOS and EOS

@@ -53,14 +53,21 @@ class Transformer(TranslationModel):
         self.decoder = cast("Sequence[DecoderLayer]", nn.ModuleList(decoder))
         last = [nn.LayerNorm(config.width) if config.norm == "pre" else nn.Identity() for _ in range(2)]
         self.encoder_norm, self.decoder_norm = last
-        self.projection = nn.Linear(config.width, target_vocabulary, bias=False)
+        self.unseen = int(isinstance(config, TransformerConfig) and not config.source_bos)
+        self.projection = nn.Linear(config.width, target_vocabulary, bias=config.output_bias)
+        if config.output_bias:
+            nn.init.zeros_(self.projection.bias)
         if config.tied == "none":
             nn.init.normal_(self.projection.weight, std=config.width**-0.5)
         else:
             self.projection.weight = self.target_embedding.pieces.weight
 
     def embed(self, source: Tensor) -> tuple[Tensor, Tensor]:
-        """Embed padded ids (B, S); return embeddings (B, S, D) and the additive mask of the padding (B, 1, 1, S)."""
+        """Embed padded ids (B, S); return embeddings (B, S, D) and the additive mask of the padding (B, 1, 1, S).
+
+        Without source_bos, the encoder sees S - 1 ids, here and below.
+        """
+        source = source[:, self.unseen :]
         x = self.source_embedding(source)
         if self.context:
             x = self.context(x, source != self.pad)
@@ -98,7 +105,10 @@ class Transformer(TranslationModel):
         with ExitStack() as stack:
             watched = {part: [stack.enter_context(watch(layer)) for layer in layers] for part, layers in parts.items()}
             self(source, target, images)
-        return {part: torch.stack([weights for (weights,) in layers], 1) for part, layers in watched.items()}
+        found = {part: torch.stack([weights for (weights,) in layers], 1) for part, layers in watched.items()}
+        if self.unseen:  # nothing looks at BOS, and it looks at nothing
+            found |= {"source": F.pad(found["source"], (1, 0)), "encoder": F.pad(found["encoder"], (1, 0, 1, 0))}
+        return found
 
     def start(self, source: Tensor, images: Tensor | None = None) -> State:
         """See `TranslationModel.start`."""

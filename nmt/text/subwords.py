@@ -15,6 +15,7 @@ from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import atomic_directory, check_regular, sha256, write_json
 from nmt.system.lines import LONGEST, count_lines, read_lines
 from nmt.text.bytes import SYMBOLS, are_symbols, readable, recover, to_bytes, to_symbols
+from nmt.text.foreign import ForeignPieces, split
 
 SIDES = ("source", "target")
 START = "▁"  # sentencepiece marks the start of a word with it
@@ -55,6 +56,7 @@ class Vocabulary:
         ids: ids of the special pieces.
         whole_words: whether each piece is a whole word.
         bytewise: whether the pieces are symbols of bytes (`nmt.text.bytes`).
+        foreign: whether the ids are those of an imported model (`nmt.text.foreign`).
 
     Raises:
         DataError: the model file is missing or damaged.
@@ -63,14 +65,18 @@ class Vocabulary:
     def __init__(self, path: Path) -> None:
         check_regular(path)
         try:
-            self._pieces = sentencepiece.SentencePieceProcessor(model_file=str(path))
+            pieces: Any = sentencepiece.SentencePieceProcessor(model_file=str(path))
         except (OSError, RuntimeError) as error:
             raise DataError(f"{path}: expected a sentencepiece model, got: {error}; learn it again") from None
-        pieces = self._pieces
-        self.ids = SpecialIds(pad=pieces.pad_id(), unk=pieces.unk_id(), bos=pieces.bos_id(), eos=pieces.eos_id())
+        _, appended, ids = split(path)
+        self.foreign = appended is not None
+        if appended is None:
+            ids = {name: getattr(pieces, f"{name}_id")() for name in SpecialIds.model_fields}
+        self._pieces = pieces if appended is None else ForeignPieces(pieces, appended, ids)
+        self.ids = SpecialIds(**ids)
         special = set(self.ids.model_dump().values())
-        learned = [pieces.id_to_piece(i) for i in range(len(self)) if i not in special]
-        self.whole_words = all(piece.startswith(START) for piece in learned)
+        learned = [self._pieces.id_to_piece(i) for i in range(len(self)) if i not in special]
+        self.whole_words = all(piece.startswith(START) for piece in learned) and not self.foreign
         self.bytewise = are_symbols(piece.replace(START, " ") for piece in learned)
 
     def __len__(self) -> int:
@@ -95,7 +101,8 @@ class Vocabulary:
         """
         if self.whole_words:  # sentencepiece would merge adjacent unknown words into one
             return [[self._pieces.piece_to_id(START + word) for word in _escape_words(line).split()] for line in lines]
-        texts = [to_symbols(line) if self.bytewise else _escape(line) for line in lines]
+        escape = to_symbols if self.bytewise else str if self.foreign else _escape
+        texts = [escape(line) for line in lines]
         if not dropout:
             return list(self._pieces.encode(texts))
         sentencepiece.set_random_generator_seed(seed)

@@ -208,10 +208,10 @@ def load_verified(checkpoint: Path, name: str) -> dict[str, Tensor]:
     return read_tensors(path)
 
 
-def write_tensors(tensors: dict[str, Tensor], path: Path) -> None:
+def write_tensors(tensors: dict[str, Tensor], path: Path, metadata: dict[str, str] | None = None) -> None:
     """Write a safetensors file; raise DataError if that fails."""
     try:
-        save_file(tensors, path)
+        save_file(tensors, path, metadata)
         path.chmod(0o666 & ~UMASK)  # safetensors makes it readable for its owner only
     except SafetensorError as error:
         raise DataError(f"{path}: cannot be written: {error}; make room, then run the same command again") from None

@@ -1,4 +1,4 @@
-"""Export a model directory to other formats: CTranslate2, MLflow's pyfunc flavour, and half-precision weights."""
+"""Export a model directory to other formats: CTranslate2, Hugging Face, MLflow's pyfunc flavour, float16 weights."""
 
 import shutil
 import warnings
@@ -19,9 +19,10 @@ from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import atomic_directory, read_json, sha256, write_json, write_text
 from nmt.text.subwords import SIDES
 from nmt.training.checkpoint import WEIGHTS, verified_weights, write_tensors
+from nmt.translation.marian.write import write_marian
 from nmt.translation.translator import Translator
 
-Format = Literal["ctranslate2", "pyfunc", "half"]
+Format = Literal["ctranslate2", "huggingface", "pyfunc", "half"]
 PACKAGES = ("mlflow", "numpy", "pydantic", "PyYAML", "sacremoses", "safetensors", "sentencepiece", "torch")
 README = """\
 # {languages} for CTranslate2
@@ -43,7 +44,7 @@ def export(model: Path, out: Path, to: Format) -> None:
     Args:
         model: a model directory.
         out: the folder to write; new or empty.
-        to: ``ctranslate2``, ``pyfunc``, or ``half`` for a model directory with float16 weights.
+        to: ``ctranslate2``, ``huggingface``, ``pyfunc``, or ``half`` for a model directory with float16 weights.
 
     Raises:
         ConfigError: the format does not support such a model.
@@ -55,7 +56,8 @@ def export(model: Path, out: Path, to: Format) -> None:
         raise DataError(f"{out}: expected a folder outside {model}, got one within it; name another")
     translator = Translator.load(model, "cpu")
     with atomic_directory(out) as folder:
-        {"ctranslate2": _ctranslate2, "pyfunc": _pyfunc, "half": _half}[to](model, translator, folder)
+        write = {"ctranslate2": _ctranslate2, "huggingface": write_marian, "pyfunc": _pyfunc, "half": _half}[to]
+        write(model, translator, folder)
 
 
 def _half(folder: Path, translator: Translator, out: Path) -> None:
@@ -81,6 +83,11 @@ def _ctranslate2(folder: Path, translator: Translator, out: Path) -> None:
         raise ConfigError(
             f"--format ctranslate2: expected a Transformer, got a {model.config.kind} model in {folder}, "
             "which CTranslate2 does not support; use --format pyfunc"
+        )
+    if translator.source.foreign:
+        raise ConfigError(
+            f"--format ctranslate2: expected a model that nmt trained, got an imported one in {folder}; use --format "
+            "huggingface, then ct2-transformers-converter of CTranslate2"
         )
     if model.config.context != "none" or translator.source.bytewise:
         got = "byte-level pieces" if translator.source.bytewise else f"context: {model.config.context}"
@@ -110,17 +117,18 @@ def specification(translator: Translator, model: Transformer) -> Any:
     from ctranslate2.specs.common_spec import Activation
 
     config = model.config
+    activation = {"relu": Activation.RELU, "gelu": Activation.GELU, "swish": Activation.SWISH}
     spec = TransformerSpec.from_config(
         (len(model.encoder), len(model.decoder)),
         config.heads,
         pre_norm=config.norm == "pre",
-        activation={"relu": Activation.RELU, "gelu": Activation.GELU}[config.activation],
+        activation=activation[config.activation],
     )
     _encoder(spec.encoder, model)
     _decoder(spec.decoder, model)
     spec.register_source_vocabulary(translator.source.pieces(range(len(translator.source))))
     spec.register_target_vocabulary(translator.target.pieces(range(len(translator.target))))
-    spec.config.add_source_bos = spec.config.add_source_eos = True
+    spec.config.add_source_bos, spec.config.add_source_eos = not model.unseen, True
     spec.config.layer_norm_epsilon = model.encoder[0].residuals[0].norm.eps
     return spec
 
@@ -144,7 +152,10 @@ def _decoder(spec: Any, model: Transformer) -> None:
         _feed_forward(to.ffn, layer.feed_forward, around_feed_forward.norm)
     if model.config.norm == "pre":
         _norm(spec.layer_norm, model.decoder_norm)
-    spec.projection.weight = _array(model.projection.weight[: model.projection.out_features])
+    pieces = slice(model.projection.out_features)  # without the padding of `lay_out_for_search`
+    spec.projection.weight = _array(model.projection.weight[pieces])
+    if model.config.output_bias:
+        spec.projection.bias = _array(model.projection.bias[pieces])
 
 
 def _embedding(spec: Any, pieces: Any, embedding: PositionalEmbedding) -> None:
