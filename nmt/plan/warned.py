@@ -14,12 +14,12 @@ from nmt.system.warnings import StageWarning, read_warnings
 
 
 def row_warnings(name: str, table: Table, row: Row, layout: Layout, seeds: Sequence[int]) -> list[StageWarning]:
-    """Return the distinct warnings of everything that a trained row is made from.
+    """Return the distinct warnings of everything that a scored row is made from.
 
     Args:
         name: of the table.
         table: its systems and rows.
-        row: a row with a system.
+        row: a row with a system, or with another system's translations.
         layout: of the results folder.
         seeds: of systems that name no seeds.
 
@@ -32,9 +32,9 @@ def row_warnings(name: str, table: Table, row: Row, layout: Layout, seeds: Seque
 def table_warnings(plan: Plan, name: str) -> list[StageWarning]:
     """Return the distinct warnings of everything that the files of a table's target are made from."""
     table, layout = plan.table(name), plan.layout
-    rows = [row for row in table.rows if row.system]
-    found = [w for row in rows for w in row_warnings(name, table, row, layout, plan.settings.seeds)]
-    systems = {(name, row.system or ""): table.systems[row.system or ""] for row in rows}
+    scored = [row for row in table.rows if row.is_scored]
+    found = [w for row in scored for w in row_warnings(name, table, row, layout, plan.settings.seeds)]
+    systems = {(name, row.system): table.systems[row.system] for row in table.rows if row.system}
     for system in with_helpers(systems, plan.tables).values():
         found += _warnings(_outputs_of_text(system, layout))
     return list(dict.fromkeys([*found, *_warnings([layout.figures(name), *map(Path, plan.markers(name))])]))
@@ -48,19 +48,24 @@ def _warnings(outputs: Iterable[Path], test: str = "") -> list[StageWarning]:
 
 
 def _outputs_of_row(name: str, table: Table, row: Row, layout: Layout, seeds: Sequence[int]) -> Iterator[Path]:
-    assert row.system
-    system, test = table.systems[row.system], table.test_of(row)
+    system, test = table.systems[table.text_system(row) or ""], table.test_of(row)
     tested = with_corpus_of(system, test)
-    yield from _outputs_of_text(system, layout)
+    if row.system:
+        yield from _outputs_of_text(system, layout)
     yield from (*layout.texts(tested, test), layout.sample(system), *_features(tested, [test], layout))
     for model in table.models_of(row, seeds):
-        yield from _outputs_of_model(layout, name, row.system, model, row.at)
+        if row.system:
+            yield from _outputs_of_model(layout, name, row.system, model, row.at)
         folder = layout.scores(name, row, test, model)
         yield from (folder / "hypotheses.txt", folder / "scores.json")
 
 
 def _outputs_of_text(system: System, layout: Layout) -> Iterator[Path]:
-    """Yield what a system is trained on, with the models that translated a part of it."""
+    """Yield what a system is trained on, with the models that translated a part of it, and its parent of any seed."""
+    if system.initialise and system.initialise.system:
+        table, parent = system.initialise.parent
+        for run in sorted((layout.runs(table) / parent).glob("seed*")):
+            yield from _outputs_of_model(layout, table, parent, run.name.removeprefix("seed"), system.initialise.at)
     yield layout.raw(system.without_added())
     for mixture in system.mixtures:
         assert mixture.added

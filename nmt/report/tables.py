@@ -161,7 +161,7 @@ class _Gather:
         several = ("seeds", "checkpoints", "hardware", "code_version")
         return self.quoted(row) | dict.fromkeys(unknown) | {key: [] for key in several} | self.scored(row) | {
             "decoding": {}, "parameters": None, **self.scores(row)[0]["provenance"],
-            "provenance": self.records(row),
+            "provenance": self.records(row), **self.warnings(row),
         }  # fmt: skip
 
     def row(self, row: Row) -> Json:
@@ -184,8 +184,7 @@ class _Gather:
             "parameters": made[0].get("parameters"), "hardware": distinct(start.get("hardware") for start in starts),
             "code_version": distinct(start.get("code_version") for start in starts),
             "provenance": self.records(row),
-            **{key: scored[key] for key in ("references_sha256", "synthetic")},
-            **self.warnings(row),
+            **{key: scored[key] for key in ("references_sha256", "synthetic")}, **self.warnings(row),
         }  # fmt: skip
 
     def scored(self, row: Row) -> Json:

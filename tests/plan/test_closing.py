@@ -57,6 +57,26 @@ def test_warnings_of_all_that_a_table_is_made_from(plan: Plan) -> None:
     check_strict(plan.settings, found)
 
 
+def test_warnings_of_a_parent_and_of_another_systems_translations(tmp_path: Path) -> None:
+    child = {**SYSTEM, "initialise": {"system": "one/parent", "at": "last"}}
+    rows = [{"label": "a", "system": "child"}, {"label": "b", "hypotheses": "theirs.de", "text_of": "child"}]
+    table = Table.model_validate(
+        TABLE | {"tests": ["test"], "systems": {"child": child, "parent": SYSTEM}, "rows": rows}
+    )
+    settings = Workflow.model_validate({"tables": ["one"], "seeds": [7], "results": tmp_path})
+    plan = Plan(settings, {"one": table})
+    layout = plan.layout
+    degrade(layout.run("one", "parent", 7) / "training.json", "of the parent")
+    degrade(layout.selected("one", "parent", 7, "last"), "of the parent's model")
+    degrade(layout.clean(table.systems["child"]), "of the references", "test")
+    degrade(layout.scores("one", table.rows[1], "test", "file") / "scores.json", "of their scores")
+    found = [{w.kind for w in row_warnings("one", table, row, layout, [7])} for row in table.rows]
+    assert found == [
+        {"of the parent", "of the parent's model", "of the references"}, {"of the references", "of their scores"},
+    ]  # fmt: skip
+    assert {w.kind for w in requested_warnings(plan, [])} == set().union(*found)
+
+
 def test_a_store_is_pointed_to_only_if_it_has_a_run_of_the_tables(plan: Plan, tmp_path: Path) -> None:
     [marker], store = map(Path, plan.markers("one")), tmp_path / "mlflow.db"
     published = {"status": "published", "uri": f"sqlite:///{store}", "experiment": "1", "run": "abc"}
