@@ -46,7 +46,17 @@ TABLE = {
         {"label": "Large", "system": "large", "at": "best", "note": "not in the report"},
         {"label": "Somebody's <system>", "published": {"bleu": 34.2, "ter": 48.7}},
     ],
-    "figures": ["loss", "accuracy", "bleu", "learning-rate", "positions", "mask", "learning-curves", "alignment"],
+    "figures": [
+        "loss",
+        "accuracy",
+        "bleu",
+        "learning-rate",
+        "positions",
+        "positions-across",
+        "mask",
+        "learning-curves",
+        "alignment",
+    ],
     "samples": 3,
 }
 
