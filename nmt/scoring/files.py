@@ -17,7 +17,7 @@ from nmt.scoring.score import (
     write_scores,
 )
 from nmt.scoring.significance import paired_test
-from nmt.scoring.texts import read_aligned
+from nmt.scoring.texts import read_aligned, warn_of_empty
 from nmt.scoring.words import SAMPLES
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import Json, read_json, sha256
@@ -81,6 +81,7 @@ def score_file(hypotheses: Path, reference: Path, how: Comparison, source: Path 
         ``hypotheses``, ``reference``, ``sentences``, ``tokenize``, ``case`` (``counted`` or ``ignored``), ``scores``
         in the form of `nmt.scoring.score.score_lines`, ``sha256`` of the files and ``command``, which prints the scores
         with sacrebleu (none for ``moses``). With a source also ``copied``, the number of lines that equal their source.
+        With empty references also ``empty_references``, their number.
 
     Raises:
         ConfigError: see `nmt.scoring.score.score`.
@@ -91,9 +92,11 @@ def score_file(hypotheses: Path, reference: Path, how: Comparison, source: Path 
     lowercase = how.ignores_case([texts["hypotheses"]], texts["reference"])
     ours, theirs = (how.prepared(texts[name], lowercase) for name in ("hypotheses", "reference"))
     pairs = zip(texts["hypotheses"], texts.get("source", []), strict=False)
+    empty = texts["reference"].count("")
     return {
         **{name: str(path) for name, path in files.items()}, **_made(how, lowercase, len(ours)),
         **({"copied": sum(line.strip() == original.strip() != "" for line, original in pairs)} if source else {}),
+        **({"empty_references": empty} if empty else {}),
         "scores": measure_all(how.metrics(lowercase), ours, theirs),
         "sha256": {name: sha256(path) for name, path in files.items()},
         "command": _command(hypotheses, reference, how, lowercase),
@@ -138,6 +141,8 @@ def read_texts(files: Mapping[str, Path]) -> Texts:
     for other, path in others:
         if not any(line.strip() for line in texts[other]):
             raise DataError(f"{path}: expected sentences, got {len(lines)} lines without a word; check the file")
+    if "reference" in files:
+        warn_of_empty(files["reference"], texts["reference"])
     return {name: lines, **texts}
 
 

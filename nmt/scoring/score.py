@@ -15,11 +15,10 @@ from sacrebleu.metrics.ter import TER, TERScore
 
 from nmt.config.data import Cleaning
 from nmt.scoring.meteor import Meteor, NltkMeteor
-from nmt.scoring.texts import composed, read_aligned, warn_of_compatibility
+from nmt.scoring.texts import composed, read_aligned, warn_of_compatibility, warn_of_empty
 from nmt.scoring.words import SAMPLES, SEED, accuracy, share
 from nmt.system.errors import DataError
 from nmt.system.files import check_not_stage_output, read_json, sha256, write_json, write_text
-from nmt.system.warnings import warn
 from nmt.system.workers import available_processes, parallel_map
 from nmt.text.clean import restore
 from nmt.text.transliterate import scheme
@@ -183,12 +182,8 @@ def write_scores(
 def _empty_references(texts: Texts, paths: Mapping[str, Path]) -> dict[str, Any]:
     """Count the empty references of each protocol, for ``scores.json``; warn of them; nothing if there are none."""
     counts = {protocol: texts[f"references.{ending}"].count("") for protocol, ending in ENDINGS.items()}
-    for count, protocol in {count: protocol for protocol, count in counts.items() if count}.items():  # equal ones once
-        warn(
-            "empty references", paths[f"references.{ENDINGS[protocol]}"], count,
-            f"{count:,} of {len(texts['sources.txt']):,} references are empty, so all words of their translations are "
-            "errors", "leave such lines out of the test set, or complete them",
-        )  # fmt: skip
+    for protocol in {count: protocol for protocol, count in counts.items()}.values():  # equal counts once
+        warn_of_empty(paths[f"references.{ENDINGS[protocol]}"], texts[f"references.{ENDINGS[protocol]}"])
     return {"empty_references": counts} if any(counts.values()) else {}
 
 

@@ -154,3 +154,14 @@ def test_rows_of_given_translations_are_checked(row: dict[str, str], systems: di
     both = {**fakes.TABLE["systems"], **systems}  # type: ignore[dict-item]
     with pytest.raises(ValueError, match=message):
         Table.model_validate(fakes.TABLE | {"rows": rows, "systems": both})
+
+
+def test_empty_references_are_counted_and_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    hypotheses = write(tmp_path / "hypotheses", ["ein blauer stuhl .", "zwei vögel .", "drei"])
+    reference = write(tmp_path / "reference", ["ein blauer stuhl .", "", "\u200d"])
+    found = score_file(hypotheses, reference, Comparison())
+    assert found["empty_references"] == 2 and found["scores"]["ter"]["score"] == 100  # 4 edits of 4 words
+    assert "reference: 2 of 3 references are empty" in capsys.readouterr().err
+    write(reference, ["ein blauer stuhl .", "zwei", "drei"])
+    assert "empty_references" not in score_file(hypotheses, reference, Comparison())
+    assert not capsys.readouterr().err
