@@ -1,9 +1,13 @@
 """The message for each kind of error that a user can fix."""
 
+import errno
 import re
+import resource
 import shutil
 
 from nmt.system.errors import ConfigError, DataError
+
+NO_MEMORY = re.compile("out of memory|can't allocate memory|failed to map segment|can't start new thread")
 
 
 def explain(error: Exception) -> str | None:
@@ -13,12 +17,14 @@ def explain(error: Exception) -> str | None:
             return str(error)
         case BrokenPipeError():  # nobody reads our output any more: click ends quietly
             return None
+        case OSError(errno=errno.ENOMEM | errno.EAGAIN):  # e.g. of starting a process
+            return _out_of_memory(error)
         case OSError():
             return _file_problem(error)
         case ModuleNotFoundError():
             return _missing_package(error)
-        case MemoryError() | RuntimeError():
-            return _out_of_memory(error)
+        case MemoryError() | RuntimeError() | ImportError():
+            return _out_of_memory(error) if isinstance(error, MemoryError) or NO_MEMORY.search(str(error)) else None
     return None
 
 
@@ -36,8 +42,9 @@ def _missing_package(error: ModuleNotFoundError) -> str | None:
     return f"this needs the package {error.name}, which is not installed; pip install -r envs/requirements.txt"
 
 
-def _out_of_memory(error: MemoryError | RuntimeError) -> str | None:
-    if not isinstance(error, MemoryError) and not re.search("out of memory|can't allocate memory", str(error)):
-        return None
+def _out_of_memory(error: Exception) -> str:
     problem = f"{str(error).splitlines()[0][:200]}; " if str(error) else ""
-    return f"not enough memory: {problem}choose a smaller training.batch, decoding.batch or model"
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    allowed = "" if limit == resource.RLIM_INFINITY else f", or raise the limit of {limit // 2**20:,} MiB (ulimit -v)"
+    advice = "choose a smaller training.batch, decoding.batch or model, or fewer --threads"
+    return f"not enough memory: {problem}{advice}{allowed}"

@@ -1,8 +1,10 @@
 """Build a translation model from its configuration."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
+from torch.overrides import TorchFunctionMode
 
 from nmt.config.models import ModelConfig, MultimodalConfig, RecurrentConfig, TransformerConfig
 from nmt.models.base import TranslationModel
@@ -35,6 +37,23 @@ def build(
     return Transformer(config, source_vocabulary, target_vocabulary, pad)
 
 
+class _WithoutWeights(TorchFunctionMode):
+    """Puts new weights on the meta device, without initial values.
+
+    ``torch.device("meta")`` alone would load torch's compiler for the initial values, which takes seconds.
+    """
+
+    def __torch_function__(
+        self, function: Callable[..., Any], types: Any, arguments: tuple[Any, ...] = (), named: Any = None
+    ) -> Any:
+        named = named or {}
+        if function is torch.empty:
+            return function(*arguments, **named | {"device": "meta"})
+        if function.__name__.endswith(("normal_", "uniform_", "ones_", "zeros_")):
+            return arguments[0] if arguments else named["tensor"]
+        return function(*arguments, **named)
+
+
 def outline(config: ModelConfig, vocabularies: Sequence[int], pad: int, weights: int) -> TranslationModel | None:
     """Build a model without memory for its weights, to compare their shapes with those in a file.
 
@@ -52,5 +71,7 @@ def outline(config: ModelConfig, vocabularies: Sequence[int], pad: int, weights:
     rows = max(getattr(config, "regions", 0), config.max_positions if config.kind != "recurrent" else 0)
     if layers > weights or rows * config.width > TABLE:
         return None
-    with torch.device("meta"):
+    if getattr(config, "positions", None) == "sinusoidal":
+        config = config.model_copy(update={"max_positions": 3})  # the table is computed, and no weight
+    with _WithoutWeights():
         return build(config, vocabularies[0], vocabularies[1], pad)

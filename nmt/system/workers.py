@@ -14,6 +14,8 @@ from nmt.system.errors import DataError
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
+PER_CORE = 2
+"""Most processes per core; more are slower, and each needs memory."""
 _work: Callable[[Any], Any] | None = None
 """The function that the copies call. They inherit it, because models are too large to send and closures cannot be."""
 
@@ -33,11 +35,16 @@ def _copies() -> Any:
 
 
 def processes_for(device: str, threads: int | None = None) -> int:
-    """Return how many processes can replace ``threads``: one on a GPU or without fork; None: PyTorch's threads."""
+    """Return how many processes can replace ``threads``: one on a GPU or without fork; None: PyTorch's threads.
+
+    Each process takes memory of its own, so there are at most `PER_CORE` for each core that this process may use.
+    """
     import torch
 
     on_gpu = device != "cpu" and torch.cuda.is_available()
-    return 1 if on_gpu or sys.platform != "linux" else threads or torch.get_num_threads()
+    if on_gpu or sys.platform != "linux":
+        return 1
+    return min(threads or torch.get_num_threads(), PER_CORE * len(os.sched_getaffinity(0)))
 
 
 def available_processes() -> int:

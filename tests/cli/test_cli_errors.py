@@ -1,6 +1,8 @@
 """Errors that a user can fix: one message and exit code 1."""
 
+import errno
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -79,6 +81,13 @@ def test_a_package_that_is_not_installed_is_named(tmp_path: Path, monkeypatch: p
         (shutil.Error([("from", "to", "no space left")]), "to: no space left; check space"),
         (ModuleNotFoundError("x", name="mlflow.pyfunc"), "needs the package mlflow.pyfunc, which is not installed"),
         (MemoryError(), "not enough memory: choose a smaller training.batch"),
+        (
+            OSError(errno.ENOMEM, "Cannot allocate memory"),
+            "not enough memory: [Errno 12] Cannot allocate",
+        ),
+        (ImportError("x.so: failed to map segment from shared object"), "not enough memory: x.so: failed to map"),
+        (RuntimeError("can't start new thread"), "not enough memory: can't start new thread; choose"),
+        (OSError(errno.ENOSPC, "No space left on device", "in", None, "out"), "out: No space left on device; check"),
         (RuntimeError("CUDA out of memory. Tried"), "not enough memory: CUDA out of memory. Tried; choose a smaller"),
     ],
 )
@@ -91,3 +100,11 @@ def test_errors_that_a_user_can_fix_have_a_message(error: Exception, message: st
 )
 def test_other_errors_have_none(error: Exception) -> None:
     assert explain(error) is None
+
+
+@pytest.mark.integration
+def test_a_limit_of_memory_that_is_too_low_is_named(model: Path) -> None:
+    command = f"ulimit -v 300000; {sys.executable} -m nmt translate {model} --device cpu --threads 2"
+    done = subprocess.run(["bash", "-c", command], input="w1\n", capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert done.stderr.startswith("nmt: not enough memory: ") and "the limit of 292 MiB (ulimit -v)" in done.stderr

@@ -14,7 +14,7 @@ from copytask import copy_lines
 from nmt.system.errors import DataError
 from nmt.system.files import read_json
 from nmt.system.interrupt import signal_handlers
-from nmt.system.workers import parallel_map, prefetch
+from nmt.system.workers import PER_CORE, parallel_map, prefetch, processes_for
 
 
 @pytest.mark.integration
@@ -141,3 +141,8 @@ def test_what_goes_wrong_while_an_item_is_made_is_told_when_it_is_asked_for() ->
     assert next(found) == 1
     with pytest.raises(DataError, match="row 2"):
         next(found)
+
+
+def test_processes_are_bounded_by_the_cores() -> None:
+    cores = len(os.sched_getaffinity(0))
+    assert processes_for("cpu", 1) == 1 and processes_for("cpu", 1024) == PER_CORE * cores

@@ -1,0 +1,60 @@
+"""Outlines of models: the shapes of all weights, without their memory and without loading torch's compiler."""
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter
+
+from nmt.config.models import ModelConfig
+from nmt.models.build import TABLE, build, outline
+
+SMALL = {"layers": 2, "width": 16, "ffn": 24, "heads": 2, "max_positions": 20}
+RECURRENT = {"kind": "recurrent", "layers": 2, "width": 16}
+CONFIGS: dict[str, dict[str, Any]] = {
+    "transformer": SMALL,
+    "learned positions": SMALL | {"positions": "learned", "context": "gru", "decoder_layers": 3},
+    "tied": SMALL | {"tied": "all", "norm": "pre"},
+    "recurrent": RECURRENT | {"cell": "gru", "bidirectional": True},
+    "local attention": RECURRENT | {"attention": {"kind": "local-p"}, "input_feeding": True},
+    "queries": SMALL | {"kind": "multimodal", "channels": 8},
+    "gated": SMALL | {"kind": "multimodal", "channels": 8, "fusion": "gated"},
+}
+
+
+def config(**values: Any) -> Any:
+    return TypeAdapter[Any](ModelConfig).validate_python(values)
+
+
+@pytest.mark.parametrize("case", CONFIGS)
+def test_an_outline_has_the_weights_of_the_model(case: str) -> None:
+    chosen, sizes = config(**CONFIGS[case]), [30, 30]
+    found = outline(chosen, sizes, 0, 10**6)
+    assert found
+    expected = {name: weight.shape for name, weight in build(chosen, 30, 30, 0).named_parameters()}
+    assert {name: weight.shape for name, weight in found.named_parameters()} == expected
+
+
+@pytest.mark.parametrize(
+    "large",
+    [{"layers": 101}, {"decoder_layers": 101}, {"max_positions": TABLE}, {"kind": "multimodal", "regions": TABLE}],
+)
+def test_a_model_larger_than_its_file_has_no_outline(large: dict[str, Any]) -> None:
+    assert outline(config(**SMALL | large), [30, 30], 0, 100) is None
+    assert outline(config(**RECURRENT | {"layers": 101}), [30, 30], 0, 100) is None
+
+
+def test_an_outline_of_a_huge_model_takes_no_memory() -> None:
+    huge = outline(config(**SMALL | {"width": 2**20, "ffn": 2**22}), [2**31, 2**31], 0, 100)
+    assert huge and sum(weight.numel() for weight in huge.parameters()) > 2**50
+
+
+@pytest.mark.integration
+def test_an_outline_loads_no_compiler() -> None:
+    """It would make every translation start seconds later."""
+    code = (
+        "import sys\nfrom nmt.config.models import TransformerConfig\nfrom nmt.models.build import outline\n"
+        "outline(TransformerConfig(), [100, 100], 0, 1000)\nsys.exit('torch._dynamo' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
