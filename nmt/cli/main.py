@@ -34,7 +34,15 @@ SECTIONS = {
     ],
     "Scoring": [scoring.score, scoring.compare],
     "Tables": [tables.report, tables.page, tables.overview, tables.restore, tables.reproduce],
-    "Tools": [track.track, tools.serve, tools.import_model, tools.export, tools.schemas, tools.doctor],
+    "Tools": [
+        track.track,
+        tools.serve,
+        tools.import_model,
+        tools.export,
+        tools.card,
+        tools.schemas,
+        tools.doctor,
+    ],
 }
 
 

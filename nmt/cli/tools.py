@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from nmt.cli.options import OUTPUT, PATH, PositiveNumber, check_languages, device_options
+from nmt.config.choices import QUANTIZATIONS
 
 
 @click.command()
@@ -49,11 +50,35 @@ def serve(
     help="ctranslate2 is for CTranslate2, huggingface is a MarianMTModel of transformers, pyfunc is a model of MLflow, "
     "half is this model with float16 weights.",
 )
-def export(model: Path, out: Path, to: Any) -> None:
+@click.option(
+    "--quantization",
+    type=click.Choice(QUANTIZATIONS),
+    show_default="float32",
+    help="Of ctranslate2: type of the stored weights; int8 is smallest and fastest on CPUs.",
+)
+@click.option(
+    "--check",
+    type=PATH,
+    nargs=2,
+    metavar="SOURCE REFERENCE",
+    show_default="no check",
+    help="Of ctranslate2: translate this raw text with both, and compare BLEU, speed and size.",
+)
+def export(model: Path, out: Path, to: Any, quantization: Any, check: tuple[Path, Path] | None) -> None:
     """Convert the model directory MODEL for another program, or halve its size; writes the new folder OUT."""
     from nmt.translation.export import export as export_model
 
-    export_model(model, out, to)
+    if compared := export_model(model, out, to, quantization, check):
+        click.echo(compared["table"])
+
+
+@click.command()
+@click.argument("model", type=PATH)
+def card(model: Path) -> None:
+    """Print the model card of the model directory MODEL, with the scores that the workflow has measured since."""
+    from nmt.data.card import model_card, scores_beside
+
+    click.echo(model_card(model, scores=scores_beside(model)), nl=False)
 
 
 @click.command("import")

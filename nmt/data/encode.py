@@ -95,7 +95,7 @@ def _write_rest(folder: Path, clean: Path, subwords: Path, languages: str, split
         "cleaning": report["cleaning"],
         "subwords": {key: learned[key] for key in ("subwords", "vocab_sha256")},
         "corpus": report.get("corpus"),
-        **({"images": report["images"]} if "images" in report else {}),
+        **{key: report[key] for key in ("licence", "images") if key in report},
         "sha256": checksums(folder),
     }
     write_json(folder / "meta.json", meta)

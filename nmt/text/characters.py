@@ -4,8 +4,10 @@ import re
 import unicodedata
 from collections.abc import Callable
 
-_UNSEEN = "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u2800\u3164"
-_UNSEEN += "\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+_UNSEEN = (
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u2800\u3164"
+    "\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
 _SEEN = re.compile(f"[^\\s\0-\x1f\x7f-\x9f{_UNSEEN}]")
 """A character that leaves a mark: none of white space, control characters, Unicode's Default_Ignorable_Code_Point
 (joiners, fillers, variation selectors), other format characters that draw nothing, and the blank of Braille."""

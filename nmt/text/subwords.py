@@ -18,6 +18,7 @@ from nmt.text.bytes import SYMBOLS, are_symbols, readable, recover, to_bytes, to
 from nmt.text.foreign import ForeignPieces, split
 
 SIDES = ("source", "target")
+SPECIAL = ("pad", "unk", "bos", "eos")  # the names in `SpecialIds`
 START = "▁"  # sentencepiece marks the start of a word with it
 STAND_INS = {"▁": "\U0010fffb", "▅": "\U0010fffc", "<": "\U0010fffd"}
 """Private-use characters in place of those that sentencepiece would take for a space, for the mark of a line that it
@@ -71,7 +72,7 @@ class Vocabulary:
         _, appended, ids = split(path)
         self.foreign = appended is not None
         if appended is None:
-            ids = {name: getattr(pieces, f"{name}_id")() for name in SpecialIds.model_fields}
+            ids = {name: getattr(pieces, f"{name}_id")() for name in SPECIAL}
         self._pieces = pieces if appended is None else ForeignPieces(pieces, appended, ids)
         self.ids = SpecialIds(**ids)
         special = set(self.ids.model_dump().values())
@@ -197,7 +198,7 @@ def _train(texts: list[Path], prefix: Path, config: Subwords, threads: int, scra
     texts = [_escaped(text, scratch / text.name, config.kind) for text in texts]
     if config.kind == "words":
         words = {word for text in texts for line in read_lines(text) for word in line.split()}
-        size = min(size, len(words) + len(SpecialIds.model_fields))
+        size = min(size, len(words) + len(SPECIAL))
     if config.kind == "bbpe":
         every_byte = SYMBOLS.replace(" ", "")  # sentencepiece always includes its mark for the space
         options = {"required_chars": every_byte, "remove_extra_whitespaces": False}

@@ -10,10 +10,11 @@ from pydantic import TypeAdapter
 from torch import Tensor
 
 from nmt.config.models import ModelConfig
+from nmt.data import card
 from nmt.data.encoded import read_meta
 from nmt.system import machine
 from nmt.system.errors import ConfigError, DataError
-from nmt.system.files import atomic_directory, read_json, sha256, write_json
+from nmt.system.files import atomic_directory, read_json, sha256, write_json, write_text
 from nmt.text.subwords import SIDES
 from nmt.training.checkpoint import WEIGHTS, Checkpoints, best_of, load_verified, verified_weights, write_tensors
 
@@ -48,6 +49,7 @@ def average(run: Path, encoded: Path, at: str, out: Path) -> None:
         write_json(folder / "cleaning.json", {"cleaning": meta["cleaning"], "languages": meta["languages"]})
         made = _provenance(training, meta, at, chosen, run) | {"weights_sha256": sha256(folder / WEIGHTS)}
         write_json(folder / "provenance.json", made)
+        write_text(folder / card.NAME, card.model_card(folder))
 
 
 def ensemble(models: Sequence[Path], out: Path) -> None:
@@ -83,6 +85,7 @@ def ensemble(models: Sequence[Path], out: Path) -> None:
         write_json(
             folder / "provenance.json", _ensemble_provenance(members) | {"weights_sha256": sha256(folder / WEIGHTS)}
         )
+        write_text(folder / card.NAME, card.model_card(folder))
 
 
 def _differences(model: Path, first: Path) -> list[str]:
@@ -174,6 +177,7 @@ def _provenance(
         "versions": training["versions"], "hardware": training["hardware"],
         "starts": [start for start in _starts(training) if start["update"] < last.update],
         "corpus": meta["corpus"], "languages": meta["languages"], "data": meta["splits"], "subwords": meta["subwords"],
+        **({"licence": meta["licence"]} if "licence" in meta else {}),
         "training_seconds": round(last.seconds, 1),
         "valid_loss": last.valid_loss if single else None, "valid_bleu": last.valid_bleu if single else None,
         "parameters": training["parameters"], "config": training["config"],

@@ -10,41 +10,66 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from nmt.config.choices import Quantization
+from nmt.data import card
 from nmt.models.attention import Attention
 from nmt.models.embedding import PositionalEmbedding
 from nmt.models.layers import FeedForward
 from nmt.models.multimodal import Multimodal
 from nmt.models.transformer import Transformer
 from nmt.system.errors import ConfigError, DataError
-from nmt.system.files import atomic_directory, read_json, sha256, write_json, write_text
+from nmt.system.files import Json, atomic_directory, read_json, sha256, write_json, write_text
 from nmt.text.subwords import SIDES
 from nmt.training.checkpoint import WEIGHTS, verified_weights, write_tensors
+from nmt.translation.bundle import bundle
 from nmt.translation.marian.write import write_marian
+from nmt.translation.standalone import SETTINGS
 from nmt.translation.translator import Translator
 
 Format = Literal["ctranslate2", "huggingface", "pyfunc", "half"]
-PACKAGES = ("mlflow", "numpy", "pydantic", "PyYAML", "sacremoses", "safetensors", "sentencepiece", "torch")
-README = """\
-# {languages} for CTranslate2
+CTRANSLATE2 = """\
+The export needs Python 3.10 or newer and these packages, not the project that wrote it:
 
-Clean the text with the settings of `cleaning.json` (`nmt.text.clean.clean_line`). Then translate it in this folder:
+```bash
+pip install {packages}
+python translate.py text.txt    # raw text, one sentence per line; without a file: standard input
+```
+
+From Python, in this folder:
 
 ```python
-import ctranslate2, sentencepiece
-source, target = (sentencepiece.SentencePieceProcessor(model_file=f"{{side}}.model") for side in ("source", "target"))
-results = ctranslate2.Translator(".").translate_batch([{pieces}], beam_size=5)
-print(target.decode(results[0].hypotheses[0]))
+from translate import ExportedModel
+
+print(ExportedModel(".").translate(["Some text."]))
+```"""
+PYFUNC = """\
+```bash
+mlflow models serve -m FOLDER --env-manager local -p 5001
 ```
-"""
+
+FOLDER is this folder. From Python: `mlflow.pyfunc.load_model("FOLDER").predict(["Some text."])`."""
+PACKAGES = ("mlflow", "numpy", "pydantic", "PyYAML", "sacremoses", "safetensors", "sentencepiece", "torch")
 
 
-def export(model: Path, out: Path, to: Format) -> None:
+def export(
+    model: Path,
+    out: Path,
+    to: Format,
+    quantization: Quantization | None = None,
+    check: tuple[Path, Path] | None = None,
+) -> Json | None:
     """Write a model in another format, as a whole folder.
 
     Args:
         model: a model directory.
         out: the folder to write; new or empty.
         to: ``ctranslate2``, ``huggingface``, ``pyfunc``, or ``half`` for a model directory with float16 weights.
+        quantization: type of the stored weights, for ``ctranslate2``; None for float32.
+        check: raw source and reference, to compare the export with the model; for ``ctranslate2``.
+
+    Returns:
+        The result of `nmt.translation.comparison.compare_with_export`, and as Markdown (``table``); None without
+        ``check``.
 
     Raises:
         ConfigError: the format does not support such a model.
@@ -54,13 +79,33 @@ def export(model: Path, out: Path, to: Format) -> None:
         raise DataError(f"{out}: expected a new or empty folder, got one that is not empty; name another")
     if out.resolve().is_relative_to(model.resolve()):
         raise DataError(f"{out}: expected a folder outside {model}, got one within it; name another")
+    for option, value in {"--quantization": quantization, "--check": check}.items():
+        if value and to != "ctranslate2":
+            raise ConfigError(f"{option}: expected --format ctranslate2 with it, got {to}; leave one out")
     translator = Translator.load(model, "cpu")
+    compared, run, library = None, PYFUNC, str(to)
     with atomic_directory(out) as folder:
-        write = {"ctranslate2": _ctranslate2, "huggingface": write_marian, "pyfunc": _pyfunc, "half": _half}[to]
-        write(model, translator, folder)
+        match to:
+            case "ctranslate2":
+                _ctranslate2(model, translator, folder, quantization)
+                run = CTRANSLATE2.format(packages=" ".join(_packages(translator)))
+            case "pyfunc":
+                _pyfunc(model, translator, folder)
+                library = "mlflow"
+            case "half":
+                _half(model, folder)
+                run, library = card.RUN, "nmt"
+            case "huggingface":
+                write_marian(model, translator, folder)
+                return None
+        if check:
+            compared = _compare(model, folder, *check)
+            run += f"\n\nCompared with the model:\n\n{compared['table']}"
+        write_text(folder / card.NAME, card.model_card(model, run, library, card.scores_beside(model)))
+    return compared
 
 
-def _half(folder: Path, translator: Translator, out: Path) -> None:
+def _half(folder: Path, out: Path) -> None:
     """Write the same model directory with weights rounded to float16; translating still computes in float32."""
     shutil.copytree(folder, out, dirs_exist_ok=True)
     weights = {name: weight.half() for name, weight in verified_weights(folder).items()}
@@ -74,8 +119,23 @@ def _half(folder: Path, translator: Translator, out: Path) -> None:
     write_json(out / "provenance.json", provenance | rounded)
 
 
-def _ctranslate2(folder: Path, translator: Translator, out: Path) -> None:
-    """Write the model and vocabularies of CTranslate2, and the files that clean and encode text."""
+def _compare(model: Path, export: Path, source: Path, reference: Path) -> Json:
+    """Compare an export with its model; write the result to ``check.json``. A table of it is under the key table."""
+    from nmt.translation.comparison import compare_with_export, markdown  # sacrebleu is not in every export
+
+    result = compare_with_export(model, export, source, reference)
+    write_json(export / "check.json", result)
+    return result | {"table": markdown(result)}
+
+
+def _packages(translator: Translator) -> list[str]:
+    """The packages that an export for CTranslate2 needs."""
+    transliterates = translator.cleaning.transliterate != "none"
+    return ["ctranslate2", "sentencepiece", "sacremoses", *(["aksharamukha"] if transliterates else [])]
+
+
+def _ctranslate2(folder: Path, translator: Translator, out: Path, quantization: Quantization | None) -> None:
+    """Write the model and vocabularies of CTranslate2, and the program that translates raw text with them."""
     model = translator.model
     if len(translator.models) > 1:
         raise ConfigError(f"--format ctranslate2: expected one model, got an ensemble in {folder}; use --format pyfunc")
@@ -97,13 +157,13 @@ def _ctranslate2(folder: Path, translator: Translator, out: Path) -> None:
         )
     spec = specification(translator, model)
     spec.validate()
-    spec.optimize()
+    spec.optimize(quantization)
     spec.save(str(out))
     for name in (*(f"{side}.model" for side in SIDES), "cleaning.json", "provenance.json"):
         shutil.copyfile(folder / name, out / name)
-    words = '["▁" + word for word in line.split()]'
-    pieces = words if translator.source.whole_words else "source.encode(line, out_type=str)"
-    write_text(out / "README.md", README.format(languages="→".join(translator.languages), pieces=pieces))
+    settings = {"languages": "-".join(translator.languages), "max_positions": model.longest}
+    write_json(out / SETTINGS, settings | {"cleaning": translator.cleaning.model_dump(mode="json")})
+    write_text(out / "translate.py", bundle("nmt.translation.standalone"))
 
 
 def specification(translator: Translator, model: Transformer) -> Any:

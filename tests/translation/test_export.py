@@ -2,9 +2,12 @@
 
 import itertools
 import json
+import operator
 import random
 import shutil
+import subprocess
 import sys
+import types
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +16,15 @@ import torch
 from commands import run
 from copytask import copy_lines
 
-from nmt.config.data import SpecialIds
+from nmt.config.data import Cleaning, SpecialIds
 from nmt.config.decoding import Decoding
 from nmt.config.models import RecurrentConfig, TransformerConfig
 from nmt.models.build import build
-from nmt.system.files import read_json, write_json
+from nmt.system.files import read_json, write_json, write_text
+from nmt.text.clean import Cleaner, restore
 from nmt.text.subwords import Vocabulary
 from nmt.training.checkpoint import weights_of, write_tensors
+from nmt.translation.bundle import bundle
 from nmt.translation.translator import Translator
 
 ctranslate2 = pytest.importorskip("ctranslate2")
@@ -108,16 +113,86 @@ def test_searches_agree_but_for_when_they_stop(model: Path, tmp_path: Path) -> N
     assert all(a[1] < b[1] + 1e-4 for a, b in found)  # nor, with patience, earlier
 
 
-def test_the_readme_translates(
-    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.integration
+def test_the_program_of_an_export_needs_nothing_of_ours(model: Path, tmp_path: Path) -> None:
+    """It runs where torch, pydantic and this package cannot be imported, on raw text."""
     export(model, tmp_path / "out", "ctranslate2")
-    monkeypatch.chdir(tmp_path / "out")
-    code = Path("README.md").read_text().split("```")[1].removeprefix("python")
-    exec(code, {"line": "w1 w2 w3"})
-    expected = Translator.load(model, "cpu", 1).translate_clean(["w1 w2 w3"], Decoding())
-    assert capsys.readouterr().out.strip() == expected[0][0].text
-    assert read_json(Path("cleaning.json")) == read_json(model / "cleaning.json")
+    blocked = ("torch", "pydantic", "nmt", "yaml", "safetensors", "click", "sacrebleu")
+    for name in blocked:
+        write_text(tmp_path / "blocked" / f"{name}.py", f"raise ModuleNotFoundError('no {name}')")
+    raw = [*copy_lines(40, 5), "  W1   w2\u00a0w3 ", "", "w1 \u200d“W2” & unseen…", " ".join(["w1 w2"] * 300)]
+    environment = {"PYTHONPATH": str(tmp_path / "blocked"), "PATH": "", "LC_ALL": "C"}
+    done = subprocess.run(
+        [sys.executable, tmp_path / "out" / "translate.py", "--threads", "1", "--beam", "1"],
+        input="".join(f"{line}\r\n" for line in raw).encode(), env=environment, capture_output=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr.decode()
+    found = done.stdout.decode().split("\n")[:-1]
+    expected = Translator.load(model, "cpu", 1).translate(raw, Decoding(beam=1))
+    assert b"1 of 44 sentences have more than the model's" in done.stderr
+    assert len(found) == 44 and found[41] == "" and sum(map(operator.eq, found, expected)) >= 43
+    wrong = subprocess.run(done.args, input=b"w1\n\xff\n", env=environment, capture_output=True, check=False)
+    assert wrong.returncode == 1 and wrong.stdout == b""
+    assert wrong.stderr.decode().startswith("translate: standard input, line 2: expected UTF-8, got byte 0xff")
+
+
+def bundled(folder: Path) -> Any:
+    """The program of an export as a module."""
+    program = write_program(folder / "program.py")
+    module = types.ModuleType("program")
+    sys.modules["program"] = module  # dataclasses look for it
+    exec(compile(program, "program.py", "exec"), module.__dict__)
+    return module
+
+
+def write_program(path: Path) -> str:
+    path.write_text(bundle("nmt.translation.standalone"), encoding="utf-8")
+    return path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        {},
+        {"lowercase": False, "unicode": "NFKC", "ranges": True, "symbols": True, "hyphens": True},
+        {"tokenize": "none", "punctuation": False, "characters": "latin"},
+        {"devanagari": True, "unicode": "none"},
+    ],
+)
+def test_it_cleans_and_restores_like_the_project(tmp_path: Path, recipe: dict[str, Any]) -> None:
+    program, cleaning = bundled(tmp_path), Cleaning.model_validate(recipe)
+    theirs = program.Cleaning(**cleaning.model_dump(mode="json"))
+    lines = [
+        "It’s £5–10, «e.g.» well-known & OK!",
+        "\u200bİ  a\u0301\tb\u2028c \ue000",
+        "१०-२० नहीं|",
+        "",
+        "a&apos;b … 1 000",
+    ]
+    for language in ("en", "de", "fr", "hi", "tr"):
+        ours = [Cleaner(cleaning, language)(line) for line in lines]
+        assert [program.Cleaner(theirs, language)(line) for line in lines] == ours
+        restored = [restore(line, language, cleaning) for line in ours]
+        assert [program.restore(line, language, theirs) for line in ours] == restored
+
+
+def test_quantised_weights_are_smaller_and_the_card_says_how_good(model: Path, tmp_path: Path) -> None:
+    texts = tmp_path / "test.en", tmp_path / "test.de"
+    for path in texts:
+        write_text(path, "".join(f"{line}\n" for line in copy_lines(30, 6)))
+    options = ("--format", "ctranslate2", "--quantization", "int8", "--check", *texts)
+    code, output = run("export", model, tmp_path / "out", *options)
+    checked = read_json(tmp_path / "out" / "check.json")
+    assert code == 0 and f"{checked['equal']} of 30 translations are equal" in output
+    export(model, tmp_path / "float", "ctranslate2")
+    assert checked["export"]["bytes"] < 0.7 * (tmp_path / "float" / "model.bin").stat().st_size
+    assert abs(checked["export"]["bleu"]["score"] - checked["model"]["bleu"]["score"]) < 5
+    assert output.strip() in (tmp_path / "out" / "README.md").read_text()
+    code, output = run("export", model, tmp_path / "not", "--format", "pyfunc", "--quantization", "int8")
+    assert code == 1 and "--quantization: expected --format ctranslate2 with it" in output
+    texts[1].write_text("w1\n")
+    code, output = run("export", model, tmp_path / "not", *options)
+    assert code == 1 and "test.en has 30, " in output and not (tmp_path / "not").exists()
 
 
 def test_mlflow_loads_the_pyfunc_and_predicts(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
