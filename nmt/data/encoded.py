@@ -2,6 +2,7 @@
 
 from itertools import product
 from pathlib import Path
+from tokenize import TokenError
 from typing import Annotated, Any
 
 import numpy as np
@@ -81,14 +82,31 @@ def check_encoded(encoded: Path) -> None:
         _check_ids(encoded / f"{split}.{side}.npy", meta["vocabulary"][side])
 
 
-def load_array(path: Path) -> NDArray[np.integer[Any]]:
-    """Memory-map a flat array of integers; raise DataError if it is missing or something else."""
+def map_array(path: Path, expected: str, command: str) -> NDArray[Any]:
+    """Memory-map a ``.npy`` file.
+
+    Args:
+        path: the file.
+        expected: what it should hold, for messages.
+        command: the command that writes it.
+
+    Raises:
+        DataError: the file is missing or damaged, or holds something else than an array.
+    """
     check_regular(path)
     try:
         array = np.load(path, mmap_mode="r")
-    except (OSError, ValueError, EOFError) as error:
-        raise DataError(f"{path}: expected encoded text, got: {error}; run `nmt encode` again") from None
-    if not isinstance(array, np.ndarray) or array.ndim != 1 or not np.issubdtype(array.dtype, np.integer):
+    except (OSError, ValueError, TypeError, LookupError, EOFError, SyntaxError, TokenError, OverflowError) as error:
+        raise DataError(f"{path}: expected {expected}, got: {error}; run `{command}` again") from None
+    if not isinstance(array, np.ndarray):
+        raise DataError(f"{path}: expected {expected}, got an archive; run `{command}` again")
+    return array
+
+
+def load_array(path: Path) -> NDArray[np.integer[Any]]:
+    """Memory-map a flat array of integers; raise DataError if it is missing or something else."""
+    array = map_array(path, "encoded text", "nmt encode")
+    if array.ndim != 1 or not np.issubdtype(array.dtype, np.integer):
         raise DataError(
             f"{path}: expected encoded text, a flat array of integers, got other data; run `nmt encode` again"
         )

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nmt.config.models import BACKBONES, ModelConfig, MultimodalConfig, Shown
+from nmt.data.encoded import map_array
 from nmt.system.errors import ConfigError, DataError
-from nmt.system.files import check_regular, read_json, sha256
+from nmt.system.files import read_json, sha256
 from nmt.system.indices import Indices
 
 SEED = 1  # of the random pictures, so that every training and translation shows the same ones
@@ -19,12 +20,8 @@ SEED = 1  # of the random pictures, so that every training and translation shows
 
 def load_features(array: Path) -> NDArray[Any]:
     """Memory-map an array of image features; raise DataError if the file is missing or not such an array."""
-    check_regular(array)
-    try:
-        features = np.load(array, mmap_mode="r")
-    except (OSError, ValueError, EOFError) as error:
-        raise DataError(f"{array}: expected image features, got: {error}; run `nmt features`") from None
-    if not isinstance(features, np.ndarray) or not np.issubdtype(features.dtype, np.floating):
+    features = map_array(array, "image features", "nmt features")
+    if not np.issubdtype(features.dtype, np.floating):
         raise DataError(
             f"{array}: expected image features, an array of floating-point numbers, got other data; run `nmt features`"
         )
