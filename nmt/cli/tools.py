@@ -32,7 +32,10 @@ def serve(
     device: str,
     threads: int | None,
 ) -> None:
-    """Serve a local web page that translates with each MODEL_DIR and shows how; `nmt average` makes a MODEL_DIR."""
+    """Serve a local web page that translates with each MODEL_DIR and shows how.
+
+    `nmt average` makes a MODEL_DIR. An export for CTranslate2 can be served too, without attention.
+    """
     from nmt.serve.limits import Limits
     from nmt.serve.server import serve as run_server
 

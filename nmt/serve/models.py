@@ -14,9 +14,11 @@ from nmt.serve.limits import NAME, PIECES, TEXT, WORDS, Refused, shown
 from nmt.system.errors import ConfigError, printable
 from nmt.system.files import Json, read_json
 from nmt.text.clean import Cleaner
+from nmt.translation.standalone import SETTINGS, ExportedModel
 from nmt.translation.translator import Translation, Translator, fitting
 
 MARKUP = re.compile(r"<(?:/?[A-Za-z][^<>]*|!--.*?--|![A-Za-z][^<>]*)>", re.DOTALL)
+NO_ATTENTION = "An export for CTranslate2 gives no attention. Serve the model directory to see it."
 DIGITS = 4
 """Decimal places of a weight or score."""
 
@@ -25,7 +27,7 @@ class ServedModel:
     """A loaded model; its answers are JSON, in bytes."""
 
     def __init__(self, name: str, translator: Translator) -> None:
-        self.name, self.translator = name, translator
+        self.name, self.translator, self.vocabulary = name, translator, translator.source
         self.cleaner = Cleaner(translator.cleaning, translator.languages[0])
         weights = translator.attentions("", Translation("", 0.0, [])).weights
         shapes = {part: weights[part].shape for part in PARTS if part in weights}
@@ -89,7 +91,7 @@ class ServedModel:
         line = self.cleaner(text)
         if not line:
             raise Refused(422, "no words", "at least one word of the model's characters", "none left after cleaning")
-        if (count := len(self.translator.source.encode([line])[0])) > self.pieces:
+        if (count := len(self.vocabulary.encode([line])[0])) > self.pieces:
             raise Refused(422, "text too long", f"at most {self.pieces} subword pieces", f"{count:,}")
         return line
 
@@ -108,6 +110,41 @@ class ServedModel:
             raise Refused(422, "no such piece", f"ids from 0 to {vocabulary - 1}", shown(wrong[0]))
 
 
+class ServedExport(ServedModel):
+    """A loaded export for CTranslate2. It has no attention."""
+
+    def __init__(self, name: str, export: ExportedModel, parameters: int) -> None:
+        self.name, self.export, self.parameters = name, export, parameters
+        self.cleaner, self.vocabulary = export.cleaner, export.source
+        self.pieces = min(PIECES, export.longest - 2)
+
+    def description(self) -> Json:
+        """Describe the model for the page, as a model directory, without attention and with the reason for that."""
+        export = self.export
+        return {
+            "name": self.name, "source": export.source_language, "target": export.target_language,
+            "kind": f"CTranslate2 ({export.compute_type})", "parameters": self.parameters,
+            "tokenised": export.recipe.tokenize == "moses", "attention": {}, "no_attention": NO_ATTENTION,
+        }  # fmt: skip
+
+    def translate(self, text: str, decoding: Decoding) -> bytes:
+        """Return the n best translations of a sentence by beam search, with scores and ids; raises Refused."""
+        line = self._clean(text)
+        if others := decoding.non_defaults().keys() - {"beam", "nbest"}:
+            raise Refused(
+                422, "wrong settings", "beam search without options, for an export", ", ".join(sorted(others))
+            )
+        [best] = self.export.nbest([text], max(decoding.nbest, decoding.beam), nbest=decoding.nbest)
+        translations = [
+            {"text": t.text, "score": round(t.score, DIGITS), "ids": self.export.ids(t.pieces)} for t in best
+        ]
+        return _json({"model": self.name, "source": line, "translations": translations})
+
+    def attention(self, text: str, ids: Sequence[int], sublayer: str, layer: int) -> bytes:
+        """Raise Refused: an export gives no attention."""
+        raise Refused(422, "no such sub-layer", "none: an export gives no attention", shown(sublayer))
+
+
 def check_text(text: str) -> None:
     """Raise Refused if the text is empty, too long, or not one line of plain text."""
     if not (words := len(text.split())):
@@ -124,10 +161,10 @@ def check_text(text: str) -> None:
 
 
 def load(folders: Sequence[Path], device: str, threads: int | None) -> list[ServedModel]:
-    """Load model directories and give each model a unique name.
+    """Load models and give each model a unique name.
 
     Args:
-        folders: the model directories.
+        folders: model directories, and exports for CTranslate2.
         device: ``auto``, ``cpu`` or ``cuda``.
         threads: CPU threads; None: PyTorch's default.
 
@@ -137,9 +174,13 @@ def load(folders: Sequence[Path], device: str, threads: int | None) -> list[Serv
     models: dict[str, ServedModel] = {}
     for folder in folders:
         with fitting(folder):
-            translator = Translator.load(folder, device, threads)
+            is_export = (folder / SETTINGS).is_file()
+            loaded = ExportedModel(folder, device, threads) if is_export else Translator.load(folder, device, threads)
             name = _unique(_name(folder), models)
-            models[name] = ServedModel(name, translator)
+            if isinstance(loaded, Translator):
+                models[name] = ServedModel(name, loaded)
+            else:
+                models[name] = ServedExport(name, loaded, read_json(folder / "provenance.json").get("parameters") or 0)
     return list(models.values())
 
 

@@ -75,7 +75,7 @@ class ExportedModel:
         self.recipe = Cleaning(**settings["cleaning"])
         self.cleaner = Cleaner(self.recipe, self.source_language)
         self.source, self.target = (Vocabulary(folder / f"{side}.model") for side in ("source", "target"))
-        self._ids = {piece: i for i, piece in enumerate(self.target.pieces(range(len(self.target))))}
+        self._numbers = {piece: i for i, piece in enumerate(self.target.pieces(range(len(self.target))))}
         options = {"inter_threads": threads or _cores(), "intra_threads": 1}
         try:
             self.engine: Any = ctranslate2.Translator(str(folder), device=device, compute_type=compute_type, **options)
@@ -109,6 +109,15 @@ class ExportedModel:
                 results[i] = [Best(*parts) for parts in zip(texts, best.scores, best.hypotheses, strict=True)]
         return results
 
+    def ids(self, pieces: Sequence[str]) -> list[int]:
+        """Return the ids of output pieces."""
+        return [self._numbers[piece] for piece in pieces]
+
+    @property
+    def compute_type(self) -> str:
+        """The type in which it computes."""
+        return str(self.engine.compute_type)
+
     def _by_length(self, lines: Sequence[str]) -> list[list[tuple[int, list[str]]]]:
         """Clean and encode lines; return groups of equally many pieces, each line with its index, longest first.
 
@@ -135,7 +144,7 @@ class ExportedModel:
 
     def _text(self, pieces: Sequence[str]) -> str:
         """Turn output pieces into raw text."""
-        [text] = self.target.decode([[self._ids[piece] for piece in pieces]])
+        [text] = self.target.decode([self.ids(pieces)])
         return restore(" ".join(text.splitlines()), self.target_language, self.recipe)
 
 

@@ -36,6 +36,7 @@ from nmt.system.files import read_json, write_json
 from nmt.training.average import average
 from nmt.training.experiment import Experiment
 from nmt.training.train import train
+from nmt.translation.export import export
 from nmt.translation.translator import Translation, Translator
 
 if TYPE_CHECKING:
@@ -159,6 +160,27 @@ def test_settings_of_the_search_are_those_of_the_library(port: int, models: list
     assert status == 422 and answer["error"] == "wrong value: prefix" and "<unk>" in answer["got"]
     for wrong in ({"temperature": 0}, {"top_p": 2}, {"method": "magic"}, {"seed": -1}, {"prefix": 3}):
         assert ask(port, "w1", **wrong)[0] == 422
+
+
+def test_an_export_is_served_without_attention(folders: dict[str, Path], tmp_path: Path) -> None:
+    pytest.importorskip("ctranslate2")
+    export(folders["copy"], tmp_path / "export", "ctranslate2")
+    [served], text = load([tmp_path / "export"], "cpu", 1), " W1  w2 w3"
+    described = served.description()
+    assert (described["name"], described["source"], described["target"]) == (COPY, "en", "de")
+    assert described["attention"] == {} and "no attention" in described["no_attention"] and described["parameters"] > 0
+    answer = json.loads(served.translate(text, Decoding(nbest=2)))
+    expected = Translator.load(folders["copy"], "cpu", 1).nbest([text], Decoding(nbest=2))[0]
+    assert answer["source"] == "w1 w2 w3" and len(answer["translations"]) == 2
+    best = answer["translations"][0]
+    assert (best["text"], best["ids"]) == (expected[0].text, expected[0].ids)
+    assert best["score"] == pytest.approx(expected[0].score, abs=1e-3)
+    with pytest.raises(Refused, match="no such sub-layer"):
+        served.attention(text, best["ids"], "source", 1)
+    with pytest.raises(Refused, match="no words"):
+        served.translate(" ", Decoding())
+    with pytest.raises(Refused, match="wrong settings"):
+        served.translate(text, Decoding(temperature=2.0, sampling=True, beam=1))
 
 
 @pytest.mark.parametrize("sublayer", ["source", "encoder", "decoder"])

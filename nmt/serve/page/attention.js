@@ -20,6 +20,7 @@ export class AttentionView {
     [this.sublayer, this.layer, this.pieces] = [".sublayer select", ".layer select", ".pieces"].map(find);
     [this.words, this.looked, this.summary] = [".words", ".looked", ".summary"].map(find);
     [this.heads, this.headList] = [".heads", ".heads .list"].map(find);
+    this.blind = this.none.textContent;
     this.captions = root.querySelectorAll(".caption");
     this.captions[0].id = `${name}-words`;
     this.words.setAttribute("aria-labelledby", this.captions[0].id);
@@ -37,6 +38,7 @@ export class AttentionView {
     this.model = model;
     const sublayers = Object.keys(SUBLAYERS).filter((name) => name in model.attention);
     this.none.hidden = sublayers.length > 0;
+    this.none.textContent = model.no_attention ?? this.blind;
     fill(this.sublayer, sublayers.map((name) => [name, SUBLAYERS[name][0]]));
     this.layers();
     this.show(null);
