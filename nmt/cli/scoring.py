@@ -31,7 +31,7 @@ def plain_text_options(command: Command) -> Command:
         click.option(
             "--languages",
             metavar="en-de",
-            show_default="none",
+            show_default="not known",
             callback=lambda *given: check_languages(*given) if given[-1] else None,
             help="Source and target language; plain files need them only for METEOR and moses.",
         ),
