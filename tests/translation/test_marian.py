@@ -179,6 +179,14 @@ def test_an_imported_model_is_that_of_transformers(folder: Path, model: Path) ->
     assert assert_equal(model, folder, sentences("source", 40, 4)) > 40
 
 
+def test_what_transformers_saves_is_imported(folder: Path, model: Path, tmp_path: Path) -> None:
+    for part in theirs(folder):
+        part.save_pretrained(tmp_path / "saved")
+    out = imported(tmp_path / "saved", tmp_path / "out")
+    assert (out / "weights.safetensors").read_bytes() == (model / "weights.safetensors").read_bytes()
+    assert all((out / name).read_bytes() == (model / name).read_bytes() for name in ("source.model", "target.model"))
+
+
 def test_an_export_of_an_import_is_loaded_by_transformers(model: Path, tmp_path: Path) -> None:
     code, output = run("export", model, tmp_path / "out", "--format", "huggingface")
     assert code == 0, output
@@ -274,6 +282,8 @@ def write(name: str, content: str) -> Any:
         (break_key("d_model", 20), "expected d_model: 20 numbers in"),
         (break_key("d_model", 7), "width must be a multiple of heads"),
         (break_key("encoder_layers", 4), "got none named model.encoder.layers.3"),
+        (break_key("encoder_layers", 10**7), "describes a model larger than its"),
+        (break_key("max_position_embeddings", 10**9), "describes a model larger than its"),
         (break_key("encoder_layers", 2), "got model.encoder.layers.2"),
         (break_key("decoder_start_token_id", 5), "expected decoder_start_token_id"),
         (break_key("pad_token_id", 5000), "expected ids of pieces for pad"),
@@ -293,6 +303,13 @@ def test_what_is_no_marian_model_is_one_message(folder: Path, tmp_path: Path, ch
     code, output = run("import", broken, tmp_path / "out")
     assert code == 1 and message in output and len(output.splitlines()) == 1, output
     assert not (tmp_path / "out").exists()
+
+
+def test_a_model_is_not_written_over_its_source(folder: Path) -> None:
+    before = sorted(folder.iterdir())
+    for out in (folder, folder / "within"):
+        code, output = run("import", folder, out)
+        assert code == 1 and "expected a folder outside" in output and sorted(folder.iterdir()) == before
 
 
 def test_other_formats_refuse_what_they_cannot_hold(model: Path, tmp_path: Path) -> None:

@@ -13,13 +13,13 @@ from torch import Tensor
 
 from nmt.config.data import Cleaning, SpecialIds, Subwords
 from nmt.config.models import TransformerConfig
-from nmt.models.build import build
+from nmt.models.build import outline
 from nmt.system import machine
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import atomic_directory, build_stored, check_regular, sha256, write_json
 from nmt.text.foreign import append
 from nmt.text.subwords import SIDES, Vocabulary
-from nmt.training.checkpoint import WEIGHTS, load_weights, read_tensors, weights_of, write_tensors
+from nmt.training.checkpoint import WEIGHTS, check_shapes, read_tensors, write_tensors
 from nmt.translation.marian.weights import to_ours
 
 FILES = ("config.json", "source.spm", "target.spm", "vocab.json")
@@ -47,6 +47,8 @@ def import_model(folder: Path, out: Path, languages: str | None = None) -> None:
         DataError: the folder is not such a model, or a file is missing or damaged.
     """
     marian, tokenizer = _read_settings(folder)
+    if out.resolve().is_relative_to(folder.resolve()):
+        raise DataError(f"{out}: expected a folder outside {folder}, got one within it; name another")
     languages = languages or _languages(folder, tokenizer)
     lists = dict.fromkeys(SIDES, folder / "vocab.json")
     if tokenizer.get("separate_vocabs"):
@@ -56,18 +58,19 @@ def import_model(folder: Path, out: Path, languages: str | None = None) -> None:
     ids = _special_ids(folder, marian, pieces, has_bos)
     weights, sizes = _read_weights(folder), {side: len(listed) for side, listed in pieces.items()}
     config = _config(folder, marian, has_bos, "final_logits_bias" in weights)
-    with torch.random.fork_rng(devices=[]):
-        model = build(config, sizes["source"], sizes["target"], ids.pad)
-    load_weights(model, to_ours(weights, config, folder), folder)
-    cleaning = _cleaning(folder)
+    model = outline(config, list(sizes.values()), ids.pad, len(weights))
+    if model is None:
+        raise DataError(f"{folder / 'config.json'}: describes a model larger than its {len(weights)} weights")
+    weights, cleaning = to_ours(weights, config, folder), _cleaning(folder)
+    check_shapes(model, {name: weight.shape for name, weight in weights.items()}, folder)
     with atomic_directory(out, "provenance.json") as part:
-        write_tensors(weights_of(model), part / WEIGHTS)
+        write_tensors(weights, part / WEIGHTS)
         for side in SIDES:
             spm = (folder / f"{side}.spm").read_bytes()
             (part / f"{side}.model").write_bytes(append(spm, pieces[side], ids))
         write_json(part / "config.json", {"model": config.model_dump(), "vocabulary": sizes})
         write_json(part / "cleaning.json", {"cleaning": cleaning.model_dump(mode="json"), "languages": languages})
-        parameters = sum(parameter.numel() for parameter in model.parameters())
+        parameters = sum(weight.numel() for weight in weights.values())
         made = {"parameters": parameters, "subwords": _subwords(part, sizes["target"], lists)}
         write_json(part / "provenance.json", _provenance(folder, languages, part / WEIGHTS) | made)
 
@@ -208,7 +211,7 @@ def _provenance(folder: Path, languages: str, weights: Path) -> dict[str, Any]:
     files = [folder / name for name in (*FILES, *WEIGHT_FILES) if (folder / name).exists()]
     return {
         "table": "imported", "system": folder.resolve().name, "seed": 0, "selection": "imported", "checkpoints": [],
-        "update": None, "epoch": None, "code_version": machine.code_version(), "averaged_by": machine.code_version(),
+        "update": 0, "epoch": 0.0, "code_version": machine.code_version(), "averaged_by": machine.code_version(),
         "versions": machine.versions(), "hardware": None, "starts": [], "corpus": None, "languages": languages,
         "data": {}, "training_seconds": 0.0, "valid_loss": None, "valid_bleu": None,
         "imported": {path.name: sha256(path) for path in files},
