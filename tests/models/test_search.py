@@ -215,7 +215,7 @@ def coverage(model: Transformer, source: Tensor, output: list[int]) -> float:
         ({"prefix": "5", "min_length": 2, "no_repeat_ngram": 1, "coverage_penalty": 0.5},
          lambda output: output[:1] == [5] and len(output) >= 2 and len(set(output)) == len(output)),
     ],
-    ids=str,
+    ids=["minimum length", "no word twice", "no pair twice", "prefix", "coverage", "together"],
 )  # fmt: skip
 @torch.inference_mode()
 def test_options_find_what_brute_force_finds(options: dict[str, Any], allowed: Callable[[list[int]], bool]) -> None:
