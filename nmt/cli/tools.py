@@ -69,8 +69,12 @@ def serve(
 )
 def export(model: Path, out: Path, to: Any, quantization: Any, check: tuple[Path, Path] | None) -> None:
     """Convert the model directory MODEL for another program, or halve its size; writes the new folder OUT."""
+    from nmt.cli.streams import check_endings
+    from nmt.system.files import read_json
     from nmt.translation.export import export as export_model
 
+    if check:
+        check_endings(read_json(model / "cleaning.json")["languages"].split("-"), *check)
     if compared := export_model(model, out, to, quantization, check):
         click.echo(compared["table"])
 

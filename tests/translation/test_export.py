@@ -190,6 +190,8 @@ def test_quantised_weights_are_smaller_and_the_card_says_how_good(model: Path, t
     assert output.strip() in (tmp_path / "out" / "README.md").read_text()
     code, output = run("export", model, tmp_path / "not", "--format", "pyfunc", "--quantization", "int8")
     assert code == 1 and "--quantization: expected --format ctranslate2 with it" in output
+    code, output = run("export", model, tmp_path / "not", *options[:-2], texts[1], texts[0])
+    assert code == 1 and "test.de: expected text in 'en', as the model translates en-de" in output
     texts[1].write_text("w1\n")
     code, output = run("export", model, tmp_path / "not", *options)
     assert code == 1 and "test.en has 30, " in output and not (tmp_path / "not").exists()
