@@ -16,7 +16,6 @@ import shutil
 import signal
 import sys
 import tempfile
-import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -47,7 +46,8 @@ from nmt.training.optimizer import make_optimizer
 from nmt.training.train import train
 from nmt.translation.translator import Translator
 
-SECONDS, MEMORY = 10, 1024  # bounds of one input: seconds, and MiB of the whole process with torch
+SECONDS, MEMORY = 10, 1024  # bounds of one input: of processor time, and MiB of the whole process with torch
+PATIENCE = 120  # seconds until a process that waits is ended; other processes may take most of the processor
 LINE = "w1 w2 w3"
 ODD: list[Any] = [
     None, True, -1, 0, 1, 2, 10**9, 2**63, 10**5000, 1e308, float("nan"), "", "x", "\x1b[2J", "../../etc/passwd",
@@ -303,12 +303,11 @@ def outcome(read: Callable[[Material], object], material: Material) -> str:
 
 
 def tried(read: Callable[[Material], object], material: Material) -> tuple[str, float, int]:
-    """Read the material in a forked process; return its outcome, its seconds, and its peak memory in MiB."""
+    """Read the material in a forked process; return its outcome, its processor seconds, and its peak memory in MiB."""
     reader, writer = os.pipe()
-    started = time.monotonic()
     child = os.fork()
     if not child:
-        signal.alarm(3 * SECONDS)
+        signal.alarm(PATIENCE)
         with open(os.devnull, "w") as nowhere:  # noqa: PTH123
             os.dup2(nowhere.fileno(), 1)
             os.dup2(nowhere.fileno(), 2)
@@ -318,7 +317,7 @@ def tried(read: Callable[[Material], object], material: Material) -> tuple[str, 
     _, status, usage = os.wait4(child, 0)
     with open(reader, "rb") as pipe:  # noqa: PTH123
         answer = pipe.read().decode()
-    seconds, memory = time.monotonic() - started, usage.ru_maxrss // 1024
+    seconds, memory = usage.ru_utime + usage.ru_stime, usage.ru_maxrss // 1024
     if os.WIFSIGNALED(status):
         answer = f"ended by signal {os.WTERMSIG(status)}"
     elif seconds > SECONDS or memory > MEMORY:

@@ -53,6 +53,7 @@ class Chunks:
 
     def __init__(self, out: Path, mark: str, size: int) -> None:
         self.folder, self.mark, self.size = out.with_name(f"{out.name}.chunks"), mark, size
+        shutil.rmtree(self._deleted, ignore_errors=True)
         for stale in self.folder.glob("*"):
             if mark not in stale.name:  # other jobs are writing the hidden files with this mark
                 shutil.rmtree(stale, ignore_errors=True) if stale.is_dir() else stale.unlink(missing_ok=True)
@@ -84,8 +85,15 @@ class Chunks:
             deque(block, maxlen=0)
 
     def delete(self) -> None:
-        """Delete the folder of chunks."""
-        shutil.rmtree(self.folder, ignore_errors=True)
+        """Delete the folder of chunks; a process that is killed meanwhile leaves no chunk with a part of its files."""
+        if self.folder.exists():
+            shutil.rmtree(self._deleted, ignore_errors=True)
+            self.folder.replace(self._deleted)
+            shutil.rmtree(self._deleted, ignore_errors=True)
+
+    @property
+    def _deleted(self) -> Path:
+        return self.folder.with_name(f".{self.folder.name}.old")
 
 
 def mark(settings: Any, files: Iterable[Path]) -> str:

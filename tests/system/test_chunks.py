@@ -1,5 +1,6 @@
 """Large files in chunks: any number of shards, repeated and interrupted, gives the bytes of one job."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from nmt.config.data import Cleaning, Subwords
 from nmt.config.decoding import Decoding
 from nmt.data import encode as data
 from nmt.data.encode import encode_corpus
-from nmt.system.chunks import Shard
+from nmt.system.chunks import Chunks, Shard
 from nmt.system.errors import ConfigError, DataError
 from nmt.text import clean as cleaning
 from nmt.text.clean import clean
@@ -133,3 +134,19 @@ def test_a_vocabulary_of_a_long_text_is_learned_from_a_sample(tmp_path: Path, mo
     assert _sampled(text, tmp_path / "sample").read_text().split() == [f"w{n}" for n in range(3, 100, 4)]
     monkeypatch.setattr("nmt.text.subwords.SAMPLE", 100)
     assert _sampled(text, tmp_path / "sample") == text
+
+
+def test_a_kill_while_chunks_are_deleted_leaves_no_half_chunk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A chunk may be a folder, and a part of its files would pass for a finished one."""
+
+    def killed(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    chunks = Chunks(tmp_path / "out", "mark", 10)
+    (chunks.path(0) / "ids").mkdir(parents=True)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(shutil, "rmtree", lambda path, **_: killed() if path.exists() else None)
+        chunks.delete()
+    assert not chunks.path(0).exists()
+    Chunks(tmp_path / "out", "mark", 10)
+    assert not list(tmp_path.iterdir())
