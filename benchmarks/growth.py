@@ -54,7 +54,8 @@ def synthetic(folder: Path, vocabulary: int, length: int, sentences: int) -> Non
     (folder / "valid.references.txt").write_text("a\n" * sentences)
     sizes = dict.fromkeys(SIDES, vocabulary)
     subwords = {"subwords": {"joint": False}}
-    write_json(folder / "meta.json", {"vocabulary": sizes, "ids": special.model_dump(), "subwords": subwords})
+    meta = {"languages": "en-de", "splits": {}, "cleaning": {}, "vocabulary": sizes, "ids": special.model_dump()}
+    write_json(folder / "meta.json", meta | {"subwords": subwords})
 
 
 def train(tokens: int, width: int, vocabulary: int, length: int, updates: int, threads: int) -> Point:

@@ -2,7 +2,6 @@
 
 import errno
 import re
-import resource
 import shutil
 
 from nmt.system.errors import ConfigError, DataError
@@ -44,6 +43,8 @@ def _missing_package(error: ModuleNotFoundError) -> str | None:
 
 def _out_of_memory(error: Exception) -> str:
     problem = f"{str(error).splitlines()[0][:200]}; " if str(error) else ""
+    import resource  # POSIX alone has it, and messages are rare
+
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     allowed = "" if limit == resource.RLIM_INFINITY else f", or raise the limit of {limit // 2**20:,} MiB (ulimit -v)"
     advice = "choose a smaller training.batch, decoding.batch or model, or fewer --threads"

@@ -99,7 +99,10 @@ def card(model: Path) -> None:
     help="Source and target language.",
 )
 def import_model(folder: Path, out: Path, languages: str | None) -> None:
-    """Turn FOLDER, a Marian model of Hugging Face such as OPUS-MT's, into the model directory OUT."""
+    """Turn FOLDER, a Marian model of Hugging Face, into the model directory OUT.
+
+    The models of OPUS-MT have this format.
+    """
     from nmt.translation.marian.read import import_model as read_marian
 
     read_marian(folder, out, languages)

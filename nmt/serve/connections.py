@@ -1,7 +1,6 @@
 """Connections: how long one may be silent, and how many may be open. A crowd of idle ones keeps nobody out."""
 
 import asyncio
-import resource
 import select
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,8 @@ RESERVED = 16
 
 def capacity() -> int:
     """Return how many connections may be open, by the file handles that this process may have."""
+    import resource  # POSIX alone has it
+
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit == resource.RLIM_INFINITY:
         return MOST

@@ -137,7 +137,7 @@ def test_a_deleted_store_is_made_again_once(
     for _ in range(2):
         store = prepare(None, case.layout.results, {"toy": case.table}, [1])
         assert store["deletions"] == deletions(case.tracking) == 1
-    assert capsys.readouterr().err.count("mlflow.db: the file was deleted; it is made anew") == 1
+    assert capsys.readouterr().err.count("mlflow.db: was deleted; it is made anew") == 1
     assert case.publish()["status"] == "published"
 
 
