@@ -30,6 +30,7 @@ SECTIONS = {
         translation.translate_text,
         translation.translate,
         translation.logprob,
+        translation.align,
         translation.attention,
     ],
     "Scoring": [scoring.score, scoring.compare],

@@ -221,6 +221,63 @@ def total_line(total: dict[str, Any], target: Path) -> str:
     return line
 
 
+@click.command()
+@click.argument("model", type=PATH)
+@click.argument("source", type=PATH)
+@click.argument("target", type=PATH)
+@click.option("--layer", type=COUNT, show_default="the last, or the best for --gold", help="Layer of the attention.")
+@click.option(
+    "--gold",
+    type=PATH,
+    show_default="none",
+    help="File of alignments of this text: each layer's error rate goes to standard error, and the best layer is used.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON object per line, with the words and their links.")
+@click.option("--out", type=PATH, show_default="standard output", help="File for the alignments.")
+@device_options
+def align(
+    model: Path,
+    source: Path,
+    target: Path,
+    layer: int | None,
+    gold: Path | None,
+    as_json: bool,
+    out: Path | None,
+    device: str,
+    threads: int | None,
+) -> None:
+    """Align the words of SOURCE and its translation TARGET, raw text, by the attention of MODEL.
+
+    Each line has the links of a pair in Pharaoh format, 0-0 1-2: source word and target word, counted from 0.
+    """
+    from tqdm import tqdm
+
+    from nmt.scoring.files import read_texts
+    from nmt.system.files import check_not_input, check_writable
+    from nmt.translation.align import align as align_pairs
+    from nmt.translation.align import choose_layer, links_of, pharaoh, read_pharaoh
+
+    if out:
+        check_writable(out)
+        check_not_input(out, [source, target, *([gold] if gold else [])])
+    texts = read_texts({"target": target, "source": source})
+    translator = _load_translator(model, device, threads, single=True)
+    check_endings(translator.languages, source, target)
+    with tqdm(total=len(texts["source"]), unit="pair", disable=None) as bar:
+        alignments = align_pairs(translator, texts["source"], texts["target"], bar.update)
+    chosen, rates = choose_layer(alignments, layer, read_pharaoh(gold, alignments) if gold else None)
+    for number, rate in enumerate(rates, 1):
+        click.echo(f"layer {number}: alignment error rate {rate:.4f}{' (used)' * (number == chosen)}", err=True)
+    rows = [(alignment, links_of(alignment, chosen)) for alignment in alignments]
+    if skipped := sum(bool(a.source and a.target and not links) for a, links in rows):
+        click.echo(f"{target}: {skipped:,} lines are longer than the model's positions and have no links", err=True)
+    if as_json:
+        facts = ({"source": a.source, "target": a.target, "links": sorted(links)} for a, links in rows)
+        write_output("".join(json.dumps(fact, ensure_ascii=False) + "\n" for fact in facts), out)
+    else:
+        write_output("".join(f"{pharaoh(links)}\n" for _, links in rows), out)
+
+
 def _load_translator(model: Path, device: str, threads: int | None, single: bool) -> "Translator":
     """Load a model for single sentences, or for many at once.
 

@@ -1,4 +1,4 @@
-"""A Marian model of Hugging Face with random weights, and its forward pass, without the package transformers."""
+"""Models with random weights: of Hugging Face's Marian, with its forward pass but without transformers, and of ours."""
 
 import io
 import json
@@ -11,6 +11,13 @@ import sentencepiece
 import torch
 from safetensors.torch import save_file
 from torch import Tensor
+
+from nmt.config.data import SpecialIds, Subwords
+from nmt.config.models import TransformerConfig
+from nmt.models.build import build
+from nmt.system.files import write_json
+from nmt.text.subwords import Vocabulary, learn
+from nmt.training.checkpoint import weights_of, write_tensors
 
 WORDS = {
     "source": ["a", "the", "dog", "cat", "man", "runs", "sits", "sleeps", "on", "bench", "grass", "two", "old", "red"],
@@ -149,3 +156,31 @@ def logits(config: dict[str, Any], weights: dict[str, Tensor], source: list[int]
     hidden = run("decoder", embed("decoder", target), run("encoder", embed("encoder", source), None))
     head = next(w[n] for n in ("lm_head.weight", "model.shared.weight", "model.decoder.embed_tokens.weight") if n in w)
     return hidden @ head.T + w["final_logits_bias"][0]
+
+
+def write_texts(folder: Path) -> Path:
+    """Write cleaned training text in both languages."""
+    for language, side in (("en", "source"), ("de", "target")):
+        (folder / f"train.{language}").write_text("\n".join(sentences(side, 200)).lower().replace(".", " ."))
+    return folder
+
+
+def own_model(texts: Path, folder: Path, joint: bool = True, **settings: Any) -> Path:
+    """A model directory of ours with BPE, whose every weight is random."""
+    learn(texts, folder, "en-de", Subwords(size=70, joint=joint))
+    config = TransformerConfig.model_validate(
+        {"layers": 2, "width": 16, "ffn": 24, "heads": 4, "max_positions": 64, **settings}
+    )
+    sizes = [len(Vocabulary(folder / f"{side}.model")) for side in ("source", "target")]
+    torch.manual_seed(3)
+    network = build(config, *sizes, SpecialIds().pad)
+    for parameter in network.parameters():
+        torch.nn.init.normal_(parameter, std=0.4)
+    if config.output_bias:
+        network.projection.bias.data[SpecialIds().eos] += 3
+    write_tensors(weights_of(network), folder / "weights.safetensors")
+    vocabulary = dict(zip(("source", "target"), sizes, strict=True))
+    write_json(folder / "config.json", {"model": config.model_dump(), "vocabulary": vocabulary})
+    write_json(folder / "cleaning.json", {"cleaning": {}, "languages": "en-de"})
+    write_json(folder / "provenance.json", {"table": "t", "system": "s", "seed": 1, "selection": "best"})
+    return folder

@@ -8,17 +8,12 @@ from typing import Any
 import pytest
 import torch
 from commands import run
-from marian import logits, sentences, write_marian
+from marian import logits, own_model, sentences, write_marian, write_texts
 from safetensors.torch import load_file
 from torch import Tensor
 
-from nmt.config.data import SpecialIds, Subwords
 from nmt.config.decoding import Decoding
-from nmt.config.models import TransformerConfig
-from nmt.models.build import build
-from nmt.system.files import read_json, write_json
-from nmt.text.subwords import Vocabulary, learn
-from nmt.training.checkpoint import weights_of, write_tensors
+from nmt.system.files import read_json
 from nmt.translation.translator import Translator
 
 
@@ -195,31 +190,7 @@ def test_an_export_of_an_import_is_loaded_by_transformers(model: Path, tmp_path:
 
 @pytest.fixture(scope="module")
 def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("texts")
-    for language, side in (("en", "source"), ("de", "target")):
-        (folder / f"train.{language}").write_text("\n".join(sentences(side, 200)).lower().replace(".", " ."))
-    return folder
-
-
-def own_model(texts: Path, folder: Path, joint: bool = True, **settings: Any) -> Path:
-    """A model directory of ours with BPE, whose every weight is random."""
-    learn(texts, folder, "en-de", Subwords(size=70, joint=joint))
-    config = TransformerConfig.model_validate(
-        {"layers": 2, "width": 16, "ffn": 24, "heads": 4, "max_positions": 64, **settings}
-    )
-    sizes = [len(Vocabulary(folder / f"{side}.model")) for side in ("source", "target")]
-    torch.manual_seed(3)
-    network = build(config, *sizes, SpecialIds().pad)
-    for parameter in network.parameters():
-        torch.nn.init.normal_(parameter, std=0.4)
-    if config.output_bias:
-        network.projection.bias.data[SpecialIds().eos] += 3
-    write_tensors(weights_of(network), folder / "weights.safetensors")
-    vocabulary = dict(zip(("source", "target"), sizes, strict=True))
-    write_json(folder / "config.json", {"model": config.model_dump(), "vocabulary": vocabulary})
-    write_json(folder / "cleaning.json", {"cleaning": {}, "languages": "en-de"})
-    write_json(folder / "provenance.json", {"table": "t", "system": "s", "seed": 1, "selection": "best"})
-    return folder
+    return write_texts(tmp_path_factory.mktemp("texts"))
 
 
 OURS: list[dict[str, Any]] = [

@@ -1,0 +1,164 @@
+"""Word alignments of given translations, from the attention of one layer."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nmt.system.errors import ConfigError, DataError
+from nmt.system.lines import read_lines
+from nmt.text.subwords import START, Vocabulary
+from nmt.translation.translator import Translation, Translator
+
+Links = set[tuple[int, int]]
+"""Pairs of a source word and a target word, counted from 0."""
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """The aligned words of one pair, as the model sees them: cleaned, and without BOS and EOS."""
+
+    source: list[str]
+    target: list[str]
+    links: list[Links]  # of each layer; empty sets for a translation longer than the model's positions
+
+
+def align(
+    translator: Translator,
+    sources: Sequence[str],
+    targets: Sequence[str],
+    progress: Callable[[int], Any] = lambda _: None,
+) -> list[Alignment]:
+    """Align the words of raw lines and their translations.
+
+    Each target word gets one link: to the source word with the most attention while the model wrote the target word.
+    The attention is the mean over the heads of the decoder's attention over the source, and over the pieces of the
+    target word. The attention over a source word is the sum over its pieces.
+
+    Args:
+        translator: a model with attention, or an ensemble of them.
+        sources: raw lines in the model's source language.
+        targets: the raw translation of each line.
+        progress: called with 1 after each pair.
+
+    Raises:
+        ConfigError: the model has no attention.
+    """
+    if not translator.has_attention:
+        raise ConfigError("nmt align: expected a model with attention, got one without; name another")
+    alignments = []
+    for source, target in zip(sources, targets, strict=True):
+        alignments.append(_align(translator, translator.clean(source), translator.clean(target, 1)))
+        progress(1)
+    return alignments
+
+
+def _align(translator: Translator, source: str, target: str) -> Alignment:
+    """Align the words of a cleaned pair by each layer."""
+    limit = translator.model.longest - 2
+    [ids], [source_ids] = translator.target.encode([target]), translator.source.encode([source])
+    source_words = _words(translator.source, source_ids[:limit])
+    target_words = _words(translator.target, ids)
+    if len(ids) > limit or not ids or not source_ids:
+        return Alignment(_texts(source_words), _texts(target_words), [set()])
+    attention = translator.attentions(source, Translation("", 0.0, ids)).weights["source"].mean(1)  # (L, T + 1, S + 2)
+    by_word = _membership(target_words, mean=True) @ attention[:, :-1, 1:-1] @ _membership(source_words).T
+    links = [{(i, j) for j, i in enumerate(layer)} for layer in by_word.argmax(-1).tolist()]
+    return Alignment(_texts(source_words), _texts(target_words), links)
+
+
+def _words(vocabulary: Vocabulary, ids: Sequence[int]) -> list[list[str]]:
+    """Group the pieces of a sentence by word."""
+    words: list[list[str]] = []
+    for piece in vocabulary.labels(ids):
+        if vocabulary.whole_words or piece.startswith(START) or not words:
+            words.append([])
+        words[-1].append(piece)
+    return words
+
+
+def _texts(words: Sequence[Sequence[str]]) -> list[str]:
+    return ["".join(word).replace(START, "") for word in words]
+
+
+def _membership(words: Sequence[Sequence[str]], mean: bool = False) -> Tensor:
+    """Return a matrix (words, pieces) that sums over the pieces of a word, or averages them."""
+    sizes = torch.tensor([len(word) for word in words])
+    matrix = torch.eye(len(words)).repeat_interleave(sizes, 1)
+    return matrix / sizes[:, None] if mean else matrix
+
+
+def read_pharaoh(path: Path, alignments: Sequence[Alignment]) -> list[Links]:
+    """Read the alignments of the same pairs from a file, one pair a line: ``0-0 1-2``.
+
+    Raises:
+        DataError: the file has another number of lines, or a link is malformed or has no such word.
+    """
+    lines = list(read_lines(path))
+    if len(lines) != len(alignments):
+        raise DataError(
+            f"{path}: expected the alignments of {len(alignments):,} pairs, one a line, got {len(lines):,} lines; "
+            "give the file of the same text"
+        )
+    return [_links(line, f"{path}, line {n}", a) for n, (line, a) in enumerate(zip(lines, alignments, strict=True), 1)]
+
+
+def _links(line: str, where: str, alignment: Alignment) -> Links:
+    links = set()
+    sizes = len(alignment.source), len(alignment.target)
+    for link in line.split():
+        i, _, j = link.partition("-")
+        if not (i.isdecimal() and j.isdecimal()):
+            raise DataError(f"{where}: expected links i-j between words counted from 0, got '{link[:20]}'")
+        if int(i) >= sizes[0] or int(j) >= sizes[1]:
+            raise DataError(
+                f"{where}: expected words below {sizes[0]}-{sizes[1]}, got {link[:20]}; the words are those of the "
+                "cleaned text, which --json shows"
+            )
+        links.add((int(i), int(j)))
+    return links
+
+
+def error_rate(found: Sequence[Links], gold: Sequence[Links]) -> float:
+    """Return the alignment error rate (Och and Ney 2003) against sure links, 0 to 1."""
+    shared = sum(len(ours & theirs) for ours, theirs in zip(found, gold, strict=True))
+    total = sum(map(len, found)) + sum(map(len, gold))
+    return 1 - 2 * shared / total if total else 0.0
+
+
+def choose_layer(
+    alignments: Sequence[Alignment], layer: int | None, gold: Sequence[Links] | None
+) -> tuple[int, list[float]]:
+    """Choose the layer whose links are used.
+
+    Args:
+        alignments: the aligned pairs.
+        layer: a given layer, from 1; None for the one with the lowest error rate, or without ``gold`` the last.
+        gold: the true links of the pairs.
+
+    Returns:
+        The layer, and with ``gold`` the alignment error rate of each layer.
+
+    Raises:
+        ConfigError: there is no such layer.
+    """
+    layers = max((len(alignment.links) for alignment in alignments), default=1)
+    if layer is not None and layer > layers:
+        raise ConfigError(f"--layer: expected 1 to {layers}, got {layer}")
+    numbers = range(1, layers + 1)
+    rates = [error_rate([links_of(a, n) for a in alignments], gold) for n in numbers] if gold is not None else []
+    best = min(numbers, key=lambda n: rates[n - 1]) if rates else layers
+    return layer or best, rates
+
+
+def links_of(alignment: Alignment, layer: int) -> Links:
+    """Return the links by a layer, from 1."""
+    return alignment.links[layer - 1] if layer <= len(alignment.links) else set()
+
+
+def pharaoh(links: Links) -> str:
+    """Return links as one line: ``0-0 1-2``, sorted by the source word."""
+    return " ".join(f"{i}-{j}" for i, j in sorted(links))
