@@ -56,6 +56,7 @@ def preload() -> None:
     ):  # fmt: skip
         __import__(name)
     torch.set_num_threads(1)
+    os.fsync = lambda _: None  # the system survives a kill, and with it what was written
     os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
     os.environ.pop("MLFLOW_TRACKING_URI", None)
 
