@@ -13,11 +13,13 @@ PYTEST = $(BIN)/python -m pytest -n auto --maxprocesses 8 --dist loadfile --no-l
 export MLFLOW_DISABLE_TELEMETRY := true
 export NO_MKDOCS_2_WARNING := true
 
-.PHONY: help run test-fast test test-long lint format bench bench-peers ui report overview schemas reference \
+.PHONY: help install run test-fast test test-long lint format bench bench-peers ui report overview schemas reference \
 	docs clean-env clean-results
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*##/  make \1\t/p' Makefile
+
+install: $(READY)  ## make .venv from the lock
 
 run: $(READY)  ## build the tables that config.yaml lists
 	$(BIN)/snakemake --cores all $(ARGS)
