@@ -33,6 +33,8 @@ test: $(READY)  ## run all tests but the slow ones: under 8 minutes on two cores
 test-long: $(READY)  ## run the slow tests too: SLURM (NMT_SLURM: docs/how-to/slurm.md), kill campaigns, the pages' commands
 	$(BIN)/python -m pytest -m long --timeout=1800 $(ARGS)
 	$(BIN)/python -m benchmarks.faults
+	$(BIN)/python -m benchmarks.kills
+	$(BIN)/python -m benchmarks.hostile
 
 lint: $(READY)  ## check style, types and the workflow
 	$(BIN)/ruff check .

@@ -219,7 +219,7 @@ def non_defaults(path: Path) -> str:
         return json.dumps(timeless(read_json(path)))
     if path.suffix == ".jsonl":
         records = [json.loads(line) for line in path.read_text().splitlines()]
-        return json.dumps([timeless(record) for record in records if record["event"] in ("train", "valid")])
+        return json.dumps([timeless(record) for record in records if record["event"] != "start"])
     return sha256(path.read_bytes()).hexdigest()
 
 
