@@ -107,7 +107,7 @@ def export(
 
 def _half(folder: Path, out: Path) -> None:
     """Write the same model directory with weights rounded to float16; translating still computes in float32."""
-    shutil.copytree(folder, out, dirs_exist_ok=True)
+    shutil.copytree(folder, out, ignore=shutil.ignore_patterns(".*"), dirs_exist_ok=True)
     weights = {name: weight.half() for name, weight in verified_weights(folder).items()}
     if not all(torch.isfinite(weight).all() for weight in weights.values()):
         raise ConfigError(
