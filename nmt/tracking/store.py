@@ -82,7 +82,8 @@ def deletions(tracking: Path) -> int:
     """
     store = earlier(tracking)
     uri = str(store.get("uri", ""))
-    missing = uri.startswith("sqlite:///") and not Path(uri.removeprefix("sqlite:///")).exists()
+    file = Path(uri.removeprefix("sqlite:///").partition("?")[0])
+    missing = uri.startswith("sqlite:///") and not file.exists()
     markers = tracking.parent.glob("runs/*/*/seed*/tracked.json") if missing else ()
     return int(store.get("deletions", 0)) + any(earlier(marker).get("uri") == uri for marker in markers)
 

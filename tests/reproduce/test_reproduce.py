@@ -99,25 +99,6 @@ def test_what_is_reproduced_without_the_workflow_is_done_for_it(project: Project
 
 
 @pytest.mark.integration
-def test_a_parent_is_trained_before_the_system_that_starts_from_it(project: Project, bare: dict[str, str]) -> None:
-    child = SYSTEM | {"initialise": {"system": "trial/short", "at": "last"}, "model": {"layers": 2}}
-    project.write("workflow/tables/tuned.yaml", table(tuned=child))
-    shutil.rmtree(project.folder / "results/runs/trial", ignore_errors=True)
-    said = reproduce(project, bare, "tuned", "--at-once", "2")
-    assert said.stdout.splitlines()[0] == "done        trial/short seed 1, tuned/tuned seed 1"
-    runs = project.folder / "results/runs"
-    parent = json.loads((runs / "trial/short/seed1/last/model/provenance.json").read_text())
-    made = json.loads((runs / "tuned/tuned/seed1/training.json").read_text())
-    assert made["initialise"]["weights_sha256"] == parent["weights_sha256"]
-    assert made["initialise"]["decoder_layers"] == {"taken": 1, "new": 1, "left_out": 0}
-    assert not list(runs.glob("trial/short/seed1/*/test"))  # no row of the parent's table is made
-    assert jobs(project.snakemake("-n", "table_tuned").stdout) == {"table_tuned": 1, "track": 1}
-    page = (project.folder / "results/tables/tuned.md").read_text()
-    assert parent["weights_sha256"][:12] in page and "starts from the weights" in page
-    (project.folder / "workflow/tables/tuned.yaml").unlink()
-
-
-@pytest.mark.integration
 def test_a_test_set_that_has_changed_is_translated_and_scored_again(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -236,11 +217,30 @@ def test_text_that_is_not_there_is_asked_for(tmp_path: Path, bare: dict[str, str
 @pytest.mark.integration
 def test_a_failed_training_is_named_and_the_others_go_on(project: Project, bare: dict[str, str]) -> None:
     whole = changed(updates=2, checkpoint_every="1 updates")
-    broken = whole | {"model": {**SYSTEM["model"], "max_positions": 2}}  # no sentence is that short
+    broken = whole | {"model": {**SYSTEM["model"], "max_positions": 3}}  # no sentence is that short
     project.write("workflow/tables/broken.yaml", table(broken=broken, whole=whole))
     done = reproduce(project, bare, "broken", expected=1)
     assert "failed      broken/broken seed 1" in done.stdout and "done        broken/whole seed 1" in done.stdout
     assert "logs/reproduce/broken/broken-seed1.log" in done.stderr
+
+
+@pytest.mark.integration
+def test_a_parent_is_trained_before_the_system_that_starts_from_it(project: Project, bare: dict[str, str]) -> None:
+    child = SYSTEM | {"initialise": {"system": "trial/short", "at": "last"}, "model": {"layers": 2}}
+    project.write("workflow/tables/tuned.yaml", table(tuned=child))
+    shutil.rmtree(project.folder / "results/runs/trial", ignore_errors=True)
+    said = reproduce(project, bare, "tuned", "--at-once", "2")
+    assert said.stdout.splitlines()[0] == "done        trial/short seed 1, tuned/tuned seed 1"
+    runs = project.folder / "results/runs"
+    parent = json.loads((runs / "trial/short/seed1/last/model/provenance.json").read_text())
+    made = json.loads((runs / "tuned/tuned/seed1/training.json").read_text())
+    assert made["initialise"]["weights_sha256"] == parent["weights_sha256"]
+    assert made["initialise"]["decoder_layers"] == {"taken": 1, "new": 1, "left_out": 0}
+    assert not list(runs.glob("trial/short/seed1/*/test"))  # no row of the parent's table is made
+    assert jobs(project.snakemake("-n", "table_tuned").stdout) == {"table_tuned": 1, "track": 1}
+    page = (project.folder / "results/tables/tuned.md").read_text()
+    assert parent["weights_sha256"][:12] in page and "starts from the weights" in page
+    (project.folder / "workflow/tables/tuned.yaml").unlink()
 
 
 @pytest.mark.integration

@@ -444,10 +444,10 @@ class Slow(ServedModel):
         self.__dict__.update(served.__dict__)
         self.go, self.started = threading.Event(), [0]
 
-    def translate(self, text: str, nbest: int) -> bytes:
+    def translate(self, text: str, decoding: Decoding) -> bytes:
         self.started[0] += 1
         assert self.go.wait(20)
-        return super().translate(text, nbest)
+        return super().translate(text, decoding)
 
 
 def test_a_full_line_and_a_long_wait_get_503_and_other_models_go_on(models: list[ServedModel]) -> None:
@@ -508,10 +508,10 @@ def test_an_error_in_one_request_touches_no_other_and_quotes_no_text(
 ) -> None:
     whole = ServedModel.translate
 
-    def broken(self: ServedModel, text: str, nbest: int) -> bytes:
+    def broken(self: ServedModel, text: str, decoding: Decoding) -> bytes:
         if "w9" in text:
             raise RuntimeError(f"secret {text}")
-        return whole(self, text, nbest)
+        return whole(self, text, decoding)
 
     monkeypatch.setattr(ServedModel, "translate", broken)
     with live(models) as port, ThreadPoolExecutor(4) as clients, caplog.at_level(logging.DEBUG):
@@ -524,7 +524,7 @@ def test_an_error_in_one_request_touches_no_other_and_quotes_no_text(
 
 def test_eight_clients_at_once_each_get_their_own_answer(port: int, models: list[ServedModel]) -> None:
     lines = copy_lines(160, 11)
-    expected = [json.loads(models[0].translate(line, 5)) for line in lines]
+    expected = [json.loads(models[0].translate(line, Decoding(nbest=5))) for line in lines]
     with ThreadPoolExecutor(8) as clients:
         found = list(clients.map(lambda line: ask(port, line), lines))
     assert [(status, answer) for status, _, answer in found] == [(200, answer) for answer in expected]
