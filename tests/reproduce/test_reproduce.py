@@ -170,7 +170,7 @@ def started(project: Project, env: dict[str, str], *arguments: str) -> Iterator[
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("ended_by", ["budget", "SIGTERM", "SIGHUP"])
+@pytest.mark.parametrize("ended_by", ["budget", "SIGTERM", pytest.param("SIGHUP", marks=pytest.mark.long)])
 def test_a_training_under_way_saves_what_it_has(project: Project, bare: dict[str, str], ended_by: str) -> None:
     project.write(
         "workflow/tables/endless.yaml", table(endless=changed(updates=100_000, checkpoint_every="9000 updates"))
@@ -225,6 +225,7 @@ def test_a_failed_training_is_named_and_the_others_go_on(project: Project, bare:
 
 
 @pytest.mark.integration
+@pytest.mark.long
 def test_a_parent_is_trained_before_the_system_that_starts_from_it(project: Project, bare: dict[str, str]) -> None:
     child = SYSTEM | {"initialise": {"system": "trial/short", "at": "last"}, "model": {"layers": 2}}
     project.write("workflow/tables/tuned.yaml", table(tuned=child))
