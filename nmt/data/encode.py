@@ -1,6 +1,5 @@
 """Encode a cleaned corpus as flat arrays of subword ids, which training reads memory-mapped."""
 
-import shutil
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -14,7 +13,7 @@ from nmt.config.data import Subwords
 from nmt.data.encoded import checksums
 from nmt.system.chunks import WHOLE, Chunks, Shard, blocks, mark
 from nmt.system.errors import ConfigError, DataError
-from nmt.system.files import DROPPED, atomic_directory, build_stored, read_json, sha256, write_json
+from nmt.system.files import DROPPED, atomic_directory, build_stored, copy_file, read_json, sha256, write_json
 from nmt.system.lines import count_lines, read_lines
 from nmt.text.subwords import SIDES, Vocabulary, load_vocabularies
 
@@ -81,10 +80,10 @@ def _dropouts(split: str, config: Subwords) -> list[float]:
 def _write_rest(folder: Path, clean: Path, subwords: Path, languages: str, splits: dict[str, Any]) -> None:
     """Write all files except the arrays."""
     for name in (*(f"{side}.model" for side in SIDES), *(f"{side}.vocab" for side in SIDES)):
-        shutil.copyfile(subwords / name, folder / name)
+        copy_file(subwords / name, folder / name)
     if (dropped := clean / DROPPED).is_file():
-        shutil.copyfile(dropped, folder / DROPPED)
-    shutil.copyfile(clean / f"valid.{languages.split('-')[1]}", folder / "valid.references.txt")
+        copy_file(dropped, folder / DROPPED)
+    copy_file(clean / f"valid.{languages.split('-')[1]}", folder / "valid.references.txt")
     report, learned = read_json(clean / "report.json"), read_json(subwords / "subwords.json")
     vocabularies = [Vocabulary(folder / f"{side}.model") for side in SIDES]
     meta = {

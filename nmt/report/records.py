@@ -10,7 +10,7 @@ from pathlib import Path
 
 from nmt.config.table import Table
 from nmt.plan.layout import Layout
-from nmt.system.errors import DataError
+from nmt.system.errors import DataError, fitting
 from nmt.system.files import Json, atomic_directory
 from nmt.system.lines import read_lines
 from nmt.system.warnings import record_of
@@ -58,8 +58,9 @@ def keep(name: str, table: Table, layout: Layout, seeds: Sequence[int]) -> None:
 
 
 def read_log(run: Path) -> list[Json]:
-    """Read the records of a training's log."""
-    return [json.loads(line) for line in read_lines(run / "log.jsonl")]
+    """Read the records of a training's log; raises DataError."""
+    with fitting(run / "log.jsonl", "the log of a training", "run the training again"):
+        return [json.loads(line) for line in read_lines(run / "log.jsonl")]
 
 
 def train_nll(log: Sequence[Json], update: int, epoch: float) -> float | None:

@@ -11,11 +11,28 @@ BIDIRECTIONAL = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u206
 """Characters that change the order in which a line is shown."""
 
 
-class ConfigError(ValueError):
+def printable(text: str) -> str:
+    """Return a text for a terminal: control characters, but for line ends and tabs, become U+FFFD.
+
+    A terminal obeys control characters, and text from a file of somebody else may have any.
+    """
+    return "".join(
+        "\ufffd" if c in BIDIRECTIONAL or (unicodedata.category(c) == "Cc" and c not in "\n\t") else c for c in text
+    )
+
+
+class _UserError(ValueError):
+    """An error whose message is shown to the user; it may quote a file of somebody else."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(printable(message))
+
+
+class ConfigError(_UserError):
     """A configuration key, value or argument is wrong; the message says where, expected, got, and what to do."""
 
 
-class DataError(ValueError):
+class DataError(_UserError):
     """A file is missing, damaged or does not fit another; the message says which, where, expected, got, what to do."""
 
 
@@ -36,13 +53,3 @@ def fitting(path: Path, expected: str, advice: str) -> Iterator[None]:
         text = error.errors()[0]["msg"] if hasattr(error, "errors") else str(error)  # pydantic's has one per field
         problem = f"{type(error).__name__}: {' '.join(text.split())[:SHOWN]}"
         raise DataError(f"{path}: expected {expected}, got one whose files do not fit ({problem}); {advice}") from None
-
-
-def printable(text: str) -> str:
-    """Return a text for a terminal: control characters, but for line ends and tabs, become U+FFFD.
-
-    A terminal obeys control characters, and text from a file of somebody else may have any.
-    """
-    return "".join(
-        "\ufffd" if c in BIDIRECTIONAL or (unicodedata.category(c) == "Cc" and c not in "\n\t") else c for c in text
-    )

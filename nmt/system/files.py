@@ -109,6 +109,12 @@ def check_regular(path: Path) -> None:
         raise DataError(f"{path}: expected a file, got a device or pipe; save its content as a file first")
 
 
+def copy_file(source: Path, target: Path) -> None:
+    """Copy a file's content; raises DataError if the source is a pipe or a device, whose content may never end."""
+    check_regular(source)
+    shutil.copyfile(source, target)
+
+
 def check_writable(path: Path) -> None:
     """Check that a file can be written here; call it before hours of work.
 

@@ -1,6 +1,5 @@
 """Checkpoint selection, checkpoint averaging and ensembles: from the state of a training to a model directory."""
 
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,8 +12,8 @@ from nmt.config.models import ModelConfig
 from nmt.data import card
 from nmt.data.encoded import read_meta
 from nmt.system import machine
-from nmt.system.errors import ConfigError, DataError
-from nmt.system.files import atomic_directory, read_json, sha256, write_json, write_text
+from nmt.system.errors import ConfigError, DataError, fitting
+from nmt.system.files import atomic_directory, copy_file, read_json, sha256, write_json, write_text
 from nmt.text.subwords import SIDES
 from nmt.training.checkpoint import WEIGHTS, Checkpoints, best_of, load_verified, verified_weights, write_tensors
 
@@ -35,6 +34,11 @@ def average(run: Path, encoded: Path, at: str, out: Path) -> None:
         ConfigError: no such checkpoint was kept; the message lists the others.
         DataError: a checkpoint is damaged.
     """
+    with fitting(run, "a finished training", "train it again"):
+        _average(run, encoded, at, out)
+
+
+def _average(run: Path, encoded: Path, at: str, out: Path) -> None:
     training = read_json(run / "training.json")
     chosen = select(run, at, training["config"]["training"]["monitor"])
     weights = mean([load_verified(checkpoint, WEIGHTS) for checkpoint in chosen])
@@ -44,7 +48,7 @@ def average(run: Path, encoded: Path, at: str, out: Path) -> None:
     with atomic_directory(out, "provenance.json") as folder:
         write_tensors(weights, folder / WEIGHTS)
         for side in SIDES:
-            shutil.copyfile(encoded / f"{side}.model", folder / f"{side}.model")
+            copy_file(encoded / f"{side}.model", folder / f"{side}.model")
         write_json(folder / CONFIG, {"model": training["config"]["model"], "vocabulary": meta["vocabulary"]})
         write_json(folder / "cleaning.json", {"cleaning": meta["cleaning"], "languages": meta["languages"]})
         made = _provenance(training, meta, at, chosen, run) | {"weights_sha256": sha256(folder / WEIGHTS)}
@@ -68,7 +72,9 @@ def ensemble(models: Sequence[Path], out: Path) -> None:
     if len({model.resolve() for model in models}) < len(models):
         raise ConfigError("expected different models for an ensemble, got one twice; name each once")
     for model in models:
-        if differs := _differences(model, models[0]):
+        with fitting(model, "a model directory", "write it again with `nmt average`"):
+            differs = _differences(model, models[0])
+        if differs:
             raise ConfigError(
                 f"{model}: expected the same {', '.join(differs)} as in {models[0]}, got another; an ensemble is of "
                 "models that differ in their weights alone"
@@ -77,7 +83,7 @@ def ensemble(models: Sequence[Path], out: Path) -> None:
         raise ConfigError(f"{out}: expected a folder for the ensemble, got one that holds a model; name another")
     with atomic_directory(out, "provenance.json") as folder:
         for name in ("cleaning.json", *(f"{side}.model" for side in SIDES)):
-            shutil.copyfile(models[0] / name, folder / name)
+            copy_file(models[0] / name, folder / name)
         write_json(folder / CONFIG, read_json(models[0] / CONFIG) | {"members": len(models)})
         weights = {f"{n}.{name}": w for n, model in enumerate(models) for name, w in verified_weights(model).items()}
         write_tensors(weights, folder / WEIGHTS)
