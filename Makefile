@@ -24,7 +24,7 @@ install: $(READY)  ## make .venv from the lock
 run: $(READY)  ## build the tables that config.yaml lists
 	$(BIN)/snakemake --cores all $(ARGS)
 
-test-fast: $(READY)  ## run the unit tests, which start no processes: under a minute on two cores
+test-fast: $(READY)  ## run the unit tests, which start no processes: 100 seconds on two cores
 	$(PYTEST) -m "not integration and not long" $(ARGS)
 
 test: $(READY)  ## run all tests but the slow ones: under 8 minutes on two cores
