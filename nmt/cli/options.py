@@ -123,6 +123,7 @@ def search_options(command: Command) -> Command:
         click.option(
             "--length-penalty", type=float, default=1.0, help="The score of a translation is log p / length^penalty."
         ),
+        click.option("--length-reward", type=float, show_default=off, help="Added to the score for each piece."),
         click.option("--prefix", show_default=off, help="Text that every translation begins with."),
         click.option("--min-length", type=COUNT, show_default=off, help="Fewest pieces of a translation."),
         click.option(

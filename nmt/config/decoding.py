@@ -22,6 +22,11 @@ class Decoding(Strict):
     length_penalty: Annotated[float, Field(ge=-10, le=10), Number] = Field(
         1.0, description="a hypothesis scores log p / length^penalty"
     )
+    length_reward: Annotated[float, Field(ge=-10, le=10), Number] = Field(
+        0.0,
+        description="added to the score for each piece of a hypothesis (He and others 2016); with length_penalty: 0 it "
+        "is an addition to log p",
+    )
     nbest: Positive = Field(1, description="translations per sentence; at most beam, or with sampling at most samples")
     length_factor: AboveZero = Field(2.0, description="longest output = length_factor · source pieces + length_extra")
     length_extra: Count = Field(10, description="see length_factor")

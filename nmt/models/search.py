@@ -81,7 +81,7 @@ class Hypothesis:
     """Finished translation."""
 
     ids: list[int]  # without BOS and EOS
-    score: float  # log_probability / length^length_penalty, plus the coverage penalty
+    score: float  # log_probability / length^length_penalty, plus length reward and coverage penalty
     log_probability: float  # of the pieces and EOS, in nats
 
 
@@ -309,7 +309,7 @@ class _Beams:
         return unfinished
 
     def _finish(self, sentence: int, log_probability: float, row: int, length: int) -> None:
-        score = log_probability / length**self.config.length_penalty
+        score = self._score(log_probability, length)
         if self.config.coverage_penalty:
             score += self.config.coverage_penalty * self._coverage(self.live[sentence], self.prefixes[row])
         self.finished[self.live[sentence]].append(Hypothesis(self.prefixes[row], score, log_probability))
@@ -329,7 +329,11 @@ class _Beams:
         if len(finished) < self.config.beam:
             return log_probability > -math.inf
         threshold = sorted((h.score for h in finished), reverse=True)[self.config.nbest - 1]
-        return bool(log_probability / length**self.config.length_penalty > threshold)
+        return self._score(log_probability, length) > threshold
+
+    def _score(self, log_probability: float, length: int) -> float:
+        """Return the score of a hypothesis of ``length`` pieces with EOS, without its coverage penalty."""
+        return log_probability / length**self.config.length_penalty + self.config.length_reward * length
 
     def _advance(self, continued: dict[int, list[Candidate]], dtype: torch.dtype) -> None:
         """Replace the prefixes by the candidates of the continued sentences and remove the other sentences."""

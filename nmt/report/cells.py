@@ -4,7 +4,8 @@ from nmt.config.decoding import FOR_SAMPLING, Decoding
 from nmt.system.files import Json
 
 NONE = "–"
-OFF = Decoding().model_dump(include={*FOR_SAMPLING, "prefix", "min_length", "no_repeat_ngram", "coverage_penalty"})
+SEARCH = ("length_reward", "prefix", "min_length", "no_repeat_ngram", "coverage_penalty")
+OFF = Decoding().model_dump(include={*FOR_SAMPLING, *SEARCH})
 """Options of the search by their value when they are off; the others are named where a score was made."""
 
 

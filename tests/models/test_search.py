@@ -212,18 +212,20 @@ def coverage(model: Transformer, source: Tensor, output: list[int]) -> float:
         ({"no_repeat_ngram": 2}, lambda output: len(set(itertools.pairwise(output))) == max(len(output) - 1, 0)),
         ({"prefix": "6 4"}, lambda output: output[:2] == [6, 4]),
         ({"coverage_penalty": 2.0}, lambda output: True),
+        ({"length_reward": 1.5}, lambda output: True),
         ({"prefix": "5", "min_length": 2, "no_repeat_ngram": 1, "coverage_penalty": 0.5},
          lambda output: output[:1] == [5] and len(output) >= 2 and len(set(output)) == len(output)),
     ],
-    ids=["minimum length", "no word twice", "no pair twice", "prefix", "coverage", "together"],
+    ids=["minimum length", "no word twice", "no pair twice", "prefix", "coverage", "length reward", "together"],
 )  # fmt: skip
 @torch.inference_mode()
 def test_options_find_what_brute_force_finds(options: dict[str, Any], allowed: Callable[[list[int]], bool]) -> None:
     prefix, penalty = [int(piece) for piece in options.get("prefix", "").split()], options.get("coverage_penalty", 0.0)
+    reward = options.get("length_reward", 0.0)
     found = search(tiny(), SOURCES, Decoding(**EVERYTHING, **options), IDS, prefix=prefix)
     for sentence, hypotheses in enumerate(found):
-        outputs = [(score + penalty * cover, o) for score, cover, o in all_outputs(sentence) if allowed(o)]
-        expected = sorted(outputs, reverse=True)[:5]
+        outputs = [(score + penalty * cover + reward * (len(o) + 1), o) for score, cover, o in all_outputs(sentence)]
+        expected = sorted((output for output in outputs if allowed(output[1])), reverse=True)[:5]
         assert [h.ids for h in hypotheses] == [ids for _, ids in expected]
         assert [h.score for h in hypotheses] == pytest.approx([score for score, _ in expected], abs=1e-4)
 
