@@ -109,7 +109,7 @@ def custom(folder: Path, **texts: bytes) -> CustomCorpus:
         (
             "multi30k",
             "en-de",
-            [*FLICKR, *FLORES],
+            [*FLICKR, *FLORES, "test_2016_wmt16"],
         ),
         (
             "multi30k",
