@@ -83,6 +83,10 @@ class BaseTransformerConfig(Strict):
     activation: Literal["relu", "gelu", "swish"] = Field(
         "relu", description="activation of the feed-forward sub-layers; swish: x · sigmoid(x)"
     )
+    attention_output: bool = Field(
+        True, description="a linear layer follows the heads of each attention; false: the heads side by side"
+    )
+    attention_bias: bool = Field(True, description="the linear layers of each attention have biases")
     output_bias: bool = Field(False, description="the output projection has a bias")
     tied: Tied = "decoder"
     positions: Literal["sinusoidal", "learned"] = Field("sinusoidal", description="positional encoding")
@@ -123,6 +127,12 @@ class MultimodalConfig(BaseTransformerConfig):
         "values (Yao and Wan 2020); concatenation: self-attention over words and regions; gated: a gate adds the mean "
         "region to the words (Wu and others 2021)",
     )
+    keys: Literal["layer", "embeddings"] = Field(
+        "layer",
+        description="with fusion: queries, what keys and values come from in every encoder layer; layer: the words' "
+        "rows in that layer (Yao and Wan 2020, eq. 3 and 4); embeddings: the words' rows below the first layer (their "
+        "code)",
+    )
     backbone: Backbone = Field(
         "resnet50",
         description="network that the image features come from; descriptions: no network, but pseudo-regions from "
@@ -138,6 +148,12 @@ class MultimodalConfig(BaseTransformerConfig):
     image_dropout: Probability = Field(
         0.0, description="probability that a training sentence is shown a blank picture instead"
     )
+
+    @model_validator(mode="after")
+    def _keys_need_queries(self) -> Self:
+        if self.keys != "layer" and self.fusion != "queries":
+            raise ValueError(f"keys: {self.keys} is for fusion: queries only, got fusion: {self.fusion}; leave it out")
+        return self
 
 
 class AttentionConfig(Strict):

@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from nmt.config.models import BaseTransformerConfig
 from nmt.models.dropout import Dropout
 from nmt.system.machine import pytorch_kernels
 
@@ -15,26 +16,30 @@ VECTOR = 16  # fp32 numbers per AVX-512 instruction
 MANY = 4  # on the CPU, plain matrix products are faster for at least MANY sentences
 SHORT = 1024  # of at most SHORT query-key pairs each
 KeysValues = tuple[Tensor, Tensor]  # each (B, H, S, D/H)
+Weights = tuple[Tensor, Tensor | None]  # weight and bias of a linear layer
 
 
 class Attention(nn.Module):
     """Multi-head attention with H heads: projections of queries, keys and values, and of the output.
 
     Self-attention computes all three projections in one product. Attention over an encoder's output projects keys and
-    values once per sentence (`keys_values`).
+    values once per sentence (`keys_values`). Without ``attention_output``, the heads side by side are the output.
     """
 
-    def __init__(self, width: int, heads: int, dropout: float) -> None:
+    def __init__(self, config: BaseTransformerConfig) -> None:
         super().__init__()
-        self.heads = heads
-        self.project = nn.Linear(width, 3 * width)  # rows: queries, keys, values
-        self.output = nn.Linear(width, width)
-        self.dropout = Dropout(dropout)
+        width, biases = config.width, config.attention_bias
+        self.heads = config.heads
+        self.project = nn.Linear(width, 3 * width, biases)  # rows: queries, keys, values
+        self.output = nn.Linear(width, width, biases) if config.attention_output else nn.Identity()
+        self.dropout = Dropout(config.dropout.attention)
         for part in self.project.weight.chunk(3):
             nn.init.xavier_uniform_(part, gain=2**-0.5)
-        nn.init.xavier_uniform_(self.output.weight)
-        nn.init.zeros_(self.project.bias)
-        nn.init.zeros_(self.output.bias)
+        if isinstance(self.output, nn.Linear):
+            nn.init.xavier_uniform_(self.output.weight)
+        for name, bias in self.named_parameters():
+            if name.endswith("bias"):
+                nn.init.zeros_(bias)
 
     def queries_keys_values(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Project x (B, T, D) to queries, keys and values, each (B, H, T, D/H)."""
@@ -45,16 +50,18 @@ class Attention(nn.Module):
         """Project x (B, T, D) to queries (B, H, T, D/H)."""
         return self._split(F.linear(x, *self.query_weights()), 1)[0]
 
-    def query_weights(self) -> tuple[Tensor, Tensor]:
-        """Return the part of the projection that computes queries: weights (D, D) and biases (D,)."""
-        width = self.output.in_features
-        return self.project.weight[:width], self.project.bias[:width]
+    def query_weights(self) -> Weights:
+        """Return the part of the projection that computes queries: weights (D, D) and biases (D,), if any."""
+        return self._rows(slice(self.project.in_features))
 
     def keys_values(self, memory: Tensor) -> KeysValues:
         """Project an encoder's output (B, S, D) to keys and values, each (B, H, S, D/H)."""
-        width = memory.shape[-1]
-        keys, values = self._split(F.linear(memory, self.project.weight[width:], self.project.bias[width:]), 2)
+        keys, values = self._split(F.linear(memory, *self._rows(slice(memory.shape[-1], None))), 2)
         return keys, values
+
+    def _rows(self, rows: slice) -> Weights:
+        bias = self.project.bias
+        return self.project.weight[rows], None if bias is None else bias[rows]
 
     def _split(self, x: Tensor, parts: int) -> list[Tensor]:
         # Splitting off the parts before transposing the heads saves one copy of the gradients.
@@ -79,7 +86,8 @@ class Attention(nn.Module):
             mixed = F.scaled_dot_product_attention(queries, keys, values, mask, self.dropout.p)
         else:  # on the CPU, the backward pass of the fused kernel can be slow
             mixed = self.dropout(attention_weights(queries, keys, mask)) @ values
-        return self.output(mixed.transpose(1, 2).flatten(2))
+        output: Tensor = self.output(mixed.transpose(1, 2).flatten(2))
+        return output
 
 
 def attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> Tensor:

@@ -8,10 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from nmt.models.attention import KeysValues, attend
+from nmt.models.attention import Attention, KeysValues, Weights, attend
 from nmt.models.layers import DecoderLayer
-
-Weights = tuple[Tensor, Tensor]  # weight and bias of a linear or normalisation layer
 
 
 class IncrementalLayer:
@@ -20,8 +18,8 @@ class IncrementalLayer:
     def __init__(self, layer: DecoderLayer) -> None:
         attention, source, feed_forward = layer.attention, layer.source_attention, layer.feed_forward
         self.heads = attention.heads
-        self.project, self.output = _weights(attention.project), _weights(attention.output)
-        self.source_queries, self.source_output = source.query_weights(), _weights(source.output)
+        self.project, self.output = _weights(attention.project), _output(attention)
+        self.source_queries, self.source_output = source.query_weights(), _output(source)
         self.inner, self.outer = _weights(feed_forward.inner), _weights(feed_forward.outer)
         self.activation = feed_forward.activation
         self.pre = layer.residuals[0].pre
@@ -62,14 +60,14 @@ class IncrementalLayer:
         past.select(3, position).copy_(projected[1:])
         keys, values = past.unbind(0)
         mixed = attend(projected[0].unsqueeze(2), keys, values, written)  # (R, H, 1, D/H)
-        return F.linear(mixed.flatten(1), *self.output)
+        return _linear(mixed.flatten(1), self.output)
 
     def _attend_to_source(self, x: Tensor, source: KeysValues, mask: Tensor) -> Tensor:
         """Treat the hypotheses of a sentence as queries of one attention, so its keys and values are not copied."""
         keys, values = source
         queries = F.linear(x, *self.source_queries).view(keys.shape[0], -1, self.heads, keys.shape[-1]).transpose(1, 2)
         mixed = attend(queries, keys, values, mask)  # (B, H, R/B, D/H)
-        return F.linear(mixed.transpose(1, 2).reshape(x.shape), *self.source_output)
+        return _linear(mixed.transpose(1, 2).reshape(x.shape), self.source_output)
 
     def _feed_forward(self, x: Tensor) -> Tensor:
         return F.linear(self.activation(F.linear(x, *self.inner)), *self.outer)
@@ -77,3 +75,11 @@ class IncrementalLayer:
 
 def _weights(layer: nn.Linear | nn.LayerNorm) -> Weights:
     return layer.weight, layer.bias
+
+
+def _output(attention: Attention) -> Weights | None:
+    return _weights(attention.output) if isinstance(attention.output, nn.Linear) else None
+
+
+def _linear(x: Tensor, weights: Weights | None) -> Tensor:
+    return F.linear(x, *weights) if weights else x

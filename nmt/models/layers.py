@@ -55,7 +55,7 @@ class EncoderLayer(nn.Module):
 
     def __init__(self, config: BaseTransformerConfig) -> None:
         super().__init__()
-        self.attention = Attention(config.width, config.heads, config.dropout.attention)
+        self.attention = Attention(config)
         self.feed_forward = FeedForward(config)
         self.residuals = cast("Sequence[Residual]", nn.ModuleList(Residual(config) for _ in range(2)))
 
@@ -72,8 +72,8 @@ class DecoderLayer(nn.Module):
 
     def __init__(self, config: BaseTransformerConfig) -> None:
         super().__init__()
-        self.attention = Attention(config.width, config.heads, config.dropout.attention)
-        self.source_attention = Attention(config.width, config.heads, config.dropout.attention)
+        self.attention = Attention(config)
+        self.source_attention = Attention(config)
         self.feed_forward = FeedForward(config)
         self.residuals = cast("Sequence[Residual]", nn.ModuleList(Residual(config) for _ in range(3)))
 

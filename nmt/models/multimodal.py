@@ -20,11 +20,20 @@ class ImageQueries(EncoderLayer):
     words are encoded as if there were no picture.
     """
 
-    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        """Map x (B, S + R, D), words first, with an additive mask of the words (B, 1, 1, S), to (B, S + R, D)."""
+    def forward(self, x: Tensor, mask: Tensor, words: Tensor | None = None) -> Tensor:
+        """Run the layer on words and regions.
+
+        Args:
+            x: rows (B, S + R, D), words first.
+            mask: additive mask of the words (B, 1, 1, S).
+            words: rows (B, S, D) that keys and values come from, before this layer's norm; None for those of x.
+
+        Returns:
+            Rows (B, S + R, D).
+        """
         around_attention, around_feed_forward = self.residuals
         rows = around_attention.sublayer_input(x)
-        words = rows[:, : mask.shape[-1]]
+        words = rows[:, : mask.shape[-1]] if words is None else around_attention.sublayer_input(words)
         output = self.attention(self.attention.queries(rows), self.attention.keys_values(words), mask)
         x = around_attention.add_output(x, output)
         return around_feed_forward.add_output(x, self.feed_forward(around_feed_forward.sublayer_input(x)))
@@ -96,7 +105,8 @@ class Multimodal(Transformer):
         if self.config.fusion == "gated":
             return self.gate(self.encode_rows(x, word_mask), regions), word_mask
         encoder_mask = word_mask if self.config.fusion == "queries" else full_mask
-        return self.encode_rows(torch.cat([x, regions], 1), encoder_mask), full_mask
+        words = (x,) if self.config.keys == "embeddings" else ()
+        return self.encode_rows(torch.cat([x, regions], 1), encoder_mask, *words), full_mask
 
     def attentions(self, source: Tensor, target: Tensor, images: Tensor | None = None) -> dict[str, Tensor]:
         """See `TranslationModel.attentions`; without gated fusion also ``image`` (B, L, H, T, R).

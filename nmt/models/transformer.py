@@ -74,10 +74,14 @@ class Transformer(TranslationModel):
         mask = torch.zeros_like(source, dtype=x.dtype).masked_fill_(source == self.pad, -torch.inf)[:, None, None]
         return x, mask
 
-    def encode_rows(self, x: Tensor, mask: Tensor) -> Tensor:
-        """Run the encoder's layers on x (B, S, D), with an additive mask (B, 1, 1, S); return encodings (B, S, D)."""
+    def encode_rows(self, x: Tensor, mask: Tensor, *more: Tensor) -> Tensor:
+        """Run the encoder's layers on x (B, S, D), with an additive mask (B, 1, 1, S) and what else layers take.
+
+        Returns:
+            Encodings (B, S, D).
+        """
         for layer in self.encoder:
-            x = layer(x, mask)
+            x = layer(x, mask, *more)
         return self.encoder_norm(x)
 
     def encode(self, source: Tensor, images: Tensor | None = None) -> tuple[Tensor, Tensor]:

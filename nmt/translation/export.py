@@ -233,23 +233,28 @@ def _attention(spec: Any, attention: Attention, norm: nn.Module, products: Seque
         norm: its layer norm.
         products: for each linear layer before the output, how many of queries, keys and values it computes.
     """
-    width = attention.output.weight.shape[0]
+    project, output, width = attention.project, attention.output, attention.project.in_features
     sizes = [width * count for count in products]
-    weights, biases = (torch.split(whole, sizes) for whole in (attention.project.weight, attention.project.bias))
-    for linear, weight, bias in zip(spec.linear, weights, biases, strict=False):
-        linear.weight, linear.bias = _array(weight), _array(bias)
-    _linear(spec.linear[-1], attention.output)
+    biases = [None] * len(sizes) if project.bias is None else torch.split(project.bias, sizes)
+    for linear, weight, bias in zip(spec.linear, torch.split(project.weight, sizes), biases, strict=False):
+        _linear(linear, weight, bias)
+    if isinstance(output, nn.Linear):
+        _linear(spec.linear[-1], output.weight, output.bias)
+    else:  # CTranslate2 always has an output projection; the identity changes nothing
+        _linear(spec.linear[-1], torch.eye(width), None)
     _norm(spec.layer_norm, norm)
 
 
 def _feed_forward(spec: Any, feed_forward: FeedForward, norm: nn.Module) -> None:
-    _linear(spec.linear_0, feed_forward.inner)
-    _linear(spec.linear_1, feed_forward.outer)
+    for to, layer in ((spec.linear_0, feed_forward.inner), (spec.linear_1, feed_forward.outer)):
+        _linear(to, layer.weight, layer.bias)
     _norm(spec.layer_norm, norm)
 
 
-def _linear(spec: Any, linear: nn.Linear) -> None:
-    spec.weight, spec.bias = _array(linear.weight), _array(linear.bias)
+def _linear(spec: Any, weight: Tensor, bias: Tensor | None) -> None:
+    spec.weight = _array(weight)
+    if bias is not None:
+        spec.bias = _array(bias)
 
 
 def _norm(spec: Any, norm: Any) -> None:

@@ -39,7 +39,9 @@ def padded(lengths: list[int], vocabulary: int = 23) -> Tensor:
 def explicit_attention(layer: Attention, x: Tensor, memory: Tensor, allowed: Tensor) -> Tensor:
     """Position by position, head by head; allowed (T, S) bool; one sentence (T, D) over (S, D)."""
     width, size = x.shape[1], x.shape[1] // layer.heads
-    weights, biases = layer.project.weight.split(width), layer.project.bias.split(width)
+    zeros = x.new_zeros(3 * width)
+    weights = layer.project.weight.split(width)
+    biases = (zeros if layer.project.bias is None else layer.project.bias).split(width)
     rows = []
     for t in range(len(x)):
         heads = []
@@ -53,16 +55,26 @@ def explicit_attention(layer: Attention, x: Tensor, memory: Tensor, allowed: Ten
             ]
             shares = torch.softmax(torch.stack([torch.as_tensor(s, dtype=x.dtype) for s in scores]), 0)
             heads.append(sum(share * value for share, value in zip(shares, values, strict=True)))
-        rows.append(layer.output(torch.cat(heads)))
+        row = torch.cat(heads)
+        if isinstance(layer.output, torch.nn.Linear):
+            row = layer.output.weight @ row + (0 if layer.output.bias is None else layer.output.bias)
+        rows.append(row)
     return torch.stack(rows)
 
 
 @pytest.mark.parametrize("length", [5, 17])  # less than an instruction holds, and more
 @pytest.mark.parametrize("causal", [False, True])
-def test_attention_equals_explicit_loop_forward_and_gradient(causal: bool, length: int) -> None:
+@pytest.mark.parametrize(("output", "bias"), list(itertools.product([True, False], repeat=2)))
+def test_attention_equals_explicit_loop_forward_and_gradient(
+    output: bool, bias: bool, causal: bool, length: int
+) -> None:
     torch.manual_seed(2)
-    layer = Attention(12, 3, 0.0).double()
-    torch.nn.init.normal_(layer.project.bias)
+    settings = {"width": 12, "heads": 3, "dropout": 0.0, "attention_output": output, "attention_bias": bias}
+    layer = Attention(TransformerConfig.model_validate(settings)).double()
+    expected = {"project.weight", *["project.bias"] * bias, *["output.weight"] * output}
+    assert {name for name, _ in layer.named_parameters()} == expected | {*["output.bias"] * (bias and output)}
+    for parameter in layer.parameters():
+        torch.nn.init.normal_(parameter, std=0.5)
     x = torch.randn(1, length, 12, dtype=torch.float64, requires_grad=True)
     allowed = causal_mask(length) if causal else (torch.arange(length) < 3).expand(length, length)
     mask = torch.zeros(length, length, dtype=torch.float64).masked_fill(~allowed, -torch.inf)
@@ -70,12 +82,9 @@ def test_attention_equals_explicit_loop_forward_and_gradient(causal: bool, lengt
     ours = layer(queries, (keys, values), mask)[0]
     theirs = explicit_attention(layer, x[0], x[0], allowed)
     torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-12)
-    weight = torch.randn_like(ours)
-    for a, b in zip(
-        torch.autograd.grad((ours * weight).sum(), [x, layer.project.weight]),
-        torch.autograd.grad((theirs * weight).sum(), [x, layer.project.weight]),
-        strict=True,
-    ):
+    weight, inputs = torch.randn_like(ours), [x, *layer.parameters()]
+    found, wanted = (torch.autograd.grad((out * weight).sum(), inputs) for out in (ours, theirs))
+    for a, b in zip(found, wanted, strict=True):
         torch.testing.assert_close(a, b, rtol=0, atol=1e-11)
 
 
@@ -114,6 +123,9 @@ def test_encoder_layer_equals_torch_layer(norm: str) -> None:
         {"positions": "learned"},
         {"decoder_layers": 1, "activation": "gelu", "scale_embeddings": False},
         {"context": "gru"},
+        {"attention_output": False},
+        {"attention_bias": False, "norm": "pre"},
+        {"attention_output": False, "attention_bias": False},
     ],
 )
 @pytest.mark.parametrize("laid_out", [False, True])

@@ -47,16 +47,20 @@ def pictures(count: int, seed: int = 3) -> Tensor:
     return torch.randn(count, REGIONS, CHANNELS, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
-def explicit_layer(layer: ImageQueries, x: Tensor, words: int) -> Tensor:
-    """One sentence's rows (S + R, D), each by itself: look at the words, normalise, feed forward, normalise."""
-    allowed = torch.ones(len(x), words, dtype=torch.bool)
-    mixed = explicit_attention(layer.attention, x, x[:words], allowed)
+def explicit_layer(layer: ImageQueries, x: Tensor, words: Tensor) -> Tensor:
+    """One sentence's rows (S + R, D), each by itself: look at the words (S, D), feed forward; with either norm."""
+    first, second = (residual.norm for residual in layer.residuals)
+    pre = layer.residuals[0].pre
+    allowed = torch.ones(len(x), len(words), dtype=torch.bool)
+    queries, memory = (torch.stack([normal(row, first) for row in rows]) if pre else rows for rows in (x, words))
+    mixed = explicit_attention(layer.attention, queries, memory, allowed)
     rows = []
     for row, output in zip(x, mixed, strict=True):
-        middle = normal(row + output, layer.residuals[0].norm)
-        inner = (layer.feed_forward.inner.weight @ middle + layer.feed_forward.inner.bias).clamp(min=0)
+        middle = row + output if pre else normal(row + output, first)
+        seen = normal(middle, second) if pre else middle
+        inner = (layer.feed_forward.inner.weight @ seen + layer.feed_forward.inner.bias).clamp(min=0)
         outer = layer.feed_forward.outer.weight @ inner + layer.feed_forward.outer.bias
-        rows.append(normal(middle + outer, layer.residuals[1].norm))
+        rows.append(middle + outer if pre else normal(middle + outer, second))
     return torch.stack(rows)
 
 
@@ -70,12 +74,47 @@ def test_image_queries_equal_an_explicit_loop_forward_and_gradient() -> None:
     layer = ImageQueries(MultimodalConfig.model_validate(settings("queries"))).double()
     torch.nn.init.normal_(layer.attention.project.bias)
     x = torch.randn(1, 5 + REGIONS, 16, dtype=torch.float64, requires_grad=True)
-    ours, theirs = layer(x, torch.zeros(1, 1, 1, 5, dtype=torch.float64))[0], explicit_layer(layer, x[0], 5)
+    ours, theirs = layer(x, torch.zeros(1, 1, 1, 5, dtype=torch.float64))[0], explicit_layer(layer, x[0], x[0, :5])
     torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-10)
     weight, inputs = torch.randn_like(ours), [x, *layer.parameters()]
     found, expected = (torch.autograd.grad((out * weight).sum(), inputs) for out in (ours, theirs))
     for a, b in zip(found, expected, strict=True):
         torch.testing.assert_close(a, b, rtol=0, atol=1e-10)
+
+
+AUTHORS = {"norm": "pre", "attention_output": False, "attention_bias": False}
+
+
+@pytest.mark.parametrize("keys", ["layer", "embeddings"])
+@pytest.mark.parametrize("options", [{}, {"norm": "pre"}, AUTHORS], ids=str)
+def test_both_readings_of_the_paper_equal_an_explicit_loop_forward_and_gradient(
+    keys: str, options: dict[str, object]
+) -> None:
+    """Keys and values of a layer come from its own words, or in every layer from the embeddings of the words."""
+    model, source, images = make("queries", keys=keys, layers=3, **options), padded([5, 3]), pictures(2)
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.5)
+    ours = model.encode(source, images)[0]
+    for sentence, length in enumerate([5, 3]):
+        embeddings = model.source_embedding(source[sentence : sentence + 1, :length])[0]
+        x = torch.cat([embeddings, images[sentence] @ model.regions.project.weight.T + model.regions.project.bias])
+        for layer in model.encoder:
+            assert isinstance(layer, ImageQueries)
+            x = explicit_layer(layer, x, embeddings if keys == "embeddings" else x[:length])
+        x = torch.stack([normal(row, model.encoder_norm) for row in x]) if options else x
+        found = torch.cat([ours[sentence, :length], ours[sentence, 5:]])
+        torch.testing.assert_close(found, x, rtol=0, atol=1e-10)
+        weight = torch.randn_like(x)
+        inputs = [model.source_embedding.pieces.weight, *model.regions.parameters(), *model.encoder.parameters()]
+        gradients = (torch.autograd.grad((out * weight).sum(), inputs, retain_graph=True) for out in (found, x))
+        for a, b in zip(*gradients, strict=True):
+            torch.testing.assert_close(a, b, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("fusion", ["concatenation", "gated"])
+def test_keys_of_the_embeddings_are_for_image_queries(fusion: str) -> None:
+    with pytest.raises(ValueError, match=f"keys: embeddings is for fusion: queries only, got fusion: {fusion}"):
+        MultimodalConfig.model_validate(settings(fusion, keys="embeddings"))
 
 
 def test_image_rows_never_enter_keys_or_values() -> None:
@@ -96,7 +135,7 @@ def test_concatenation_is_plain_self_attention_over_words_and_regions() -> None:
     model, source, images = make("concatenation"), padded([5]), pictures(1)
     x = torch.cat([model.embed(source)[0], images @ model.regions.project.weight.T + model.regions.project.bias], 1)
     for layer in model.encoder:
-        x = explicit_layer(layer, x[0], 5 + REGIONS)[None]  # type: ignore[arg-type]
+        x = explicit_layer(layer, x[0], x[0])[None]  # type: ignore[arg-type]
     torch.testing.assert_close(model.encode(source, images)[0], x, rtol=0, atol=1e-10)
     moved = model.encode(source, pictures(1, 4))[0]
     assert (moved[:, :5] - x[:, :5]).abs().max() > 1e-3
@@ -113,9 +152,13 @@ def test_the_gate_follows_its_formula() -> None:
 
 
 @pytest.mark.parametrize("laid_out", [False, True])
-@pytest.mark.parametrize("fusion", FUSIONS)
-def test_steps_equal_teacher_forcing_and_padding_changes_nothing(fusion: str, laid_out: bool) -> None:
-    model, source, target, images = make(fusion), padded([6, 3, 4]), padded([7, 7, 7]), pictures(3)
+@pytest.mark.parametrize(
+    ("fusion", "options"), [*((fusion, {}) for fusion in FUSIONS), ("queries", AUTHORS | {"keys": "embeddings"})]
+)
+def test_steps_equal_teacher_forcing_and_padding_changes_nothing(
+    fusion: str, options: dict[str, object], laid_out: bool
+) -> None:
+    model, source, target, images = make(fusion, **options), padded([6, 3, 4]), padded([7, 7, 7]), pictures(3)
     whole = torch.log_softmax(model.projection(model(source, target, images)).float(), -1)
     alone = torch.log_softmax(model.projection(model(source[1:2, :3], target[1:2], images[1:2])).float(), -1)
     torch.testing.assert_close(alone[0], whole[1], rtol=0, atol=1e-6)

@@ -18,6 +18,7 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "tied": SMALL | {"tied": "all", "norm": "pre"},
     "recurrent": RECURRENT | {"cell": "gru", "bidirectional": True},
     "local attention": RECURRENT | {"attention": {"kind": "local-p"}, "input_feeding": True},
+    "bare attention": SMALL | {"attention_output": False, "attention_bias": False},
     "queries": SMALL | {"kind": "multimodal", "channels": 8},
     "gated": SMALL | {"kind": "multimodal", "channels": 8, "fusion": "gated"},
 }

@@ -62,7 +62,12 @@ KINDS: dict[str, dict[str, Any]] = {
         "output_bias": True,
         "teacher_forcing_draw": "batch",
     },
-}
+    "image queries": SMALL
+    | {
+        "kind": "multimodal", "images": "blank", "keys": "embeddings", "attention_output": False,
+        "attention_bias": False, "norm": "pre", "layers": 2,
+    },
+}  # fmt: skip
 
 
 def experiment(model: dict[str, Any] | None = None, kind: str = "transformer", **training: Any) -> Experiment:
@@ -202,11 +207,12 @@ def test_killed_anywhere_and_started_again_ends_bit_identical(
     assert losses(records) == losses(expected)
 
 
-def test_context_feeding_and_a_loss_by_sentence_resume_bit_identical(copy_corpus: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["context feeding", "image queries"])
+def test_other_models_and_a_loss_by_sentence_resume_bit_identical(copy_corpus: Path, tmp_path: Path, kind: str) -> None:
     options = {"loss_mean": "sentences", "checkpoint_every": "2 updates", "validation_bleu": False}
     for updates in (4, 8):
-        run_to_end(copy_corpus, tmp_path / "resumed", experiment(kind="context feeding", updates=updates, **options))
-    run_to_end(copy_corpus, tmp_path / "whole", experiment(kind="context feeding", updates=8, **options))
+        run_to_end(copy_corpus, tmp_path / "resumed", experiment(kind=kind, updates=updates, **options))
+    run_to_end(copy_corpus, tmp_path / "whole", experiment(kind=kind, updates=8, **options))
     assert_same_weights(tmp_path / "resumed", tmp_path / "whole", 8)
 
 

@@ -66,6 +66,9 @@ VARIANTS = [
         itertools.product(("post", "pre"), ("sinusoidal", "learned")),
         [("none", "relu", True), ("decoder", "gelu", False), ("all", "gelu", True)],
     )
+] + [
+    {"attention_output": output, "attention_bias": bias}
+    for output, bias in [(False, False), (False, True), (True, False)]
 ]
 
 

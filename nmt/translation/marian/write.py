@@ -72,13 +72,15 @@ def _supported(folder: Path, translator: Translator) -> TransformerConfig:
     elif translator.source.bytewise or translator.source.whole_words or translator.target.whole_words:
         got = "byte-level pieces" if translator.source.bytewise else "whole words"
     else:
-        expected = {"norm": "post", "positions": "sinusoidal", "context": "none"}
+        expected: dict[str, str | bool] = {"norm": "post", "positions": "sinusoidal", "context": "none"}
+        expected |= {"attention_output": True, "attention_bias": True}
         wrong = [f"{key}: {getattr(config, key)}" for key, value in expected.items() if getattr(config, key) != value]
-        got = ", ".join(wrong)
+        got = ", ".join(wrong).lower()
     if got:
         raise ConfigError(
-            f"--format huggingface: expected a post-norm Transformer with sinusoidal positions and BPE, got {got} in "
-            f"{folder}, which MarianMTModel does not support; use --format pyfunc"
+            "--format huggingface: expected a post-norm Transformer with sinusoidal positions and BPE, and attention "
+            f"with output projections and biases, got {got} in {folder}, which MarianMTModel does not support; use "
+            "--format pyfunc"
         )
     assert isinstance(config, TransformerConfig)
     return config
