@@ -74,6 +74,23 @@ def mix(raw: Path, text: Path, translations: Path, out: Path, languages: str, co
         mix_corpora(raw, text, translations, out, languages, copies, tag)
 
 
+@click.command("word-vectors")
+@click.argument("text", type=PATH)
+@click.argument("out", type=OUTPUT)
+@click.option("--language", required=True, help="Language of the text, e.g. en.")
+@config_option
+@click.option("--width", type=COUNT, required=True, help="Numbers per vector: the model's width.")
+def word_vectors(text: Path, out: Path, language: str, settings: str, width: int) -> None:
+    """Learn word vectors from the raw TEXT by word2vec; writes OUT, for `nmt train --word-vectors`.
+
+    The text is cleaned first, as the configuration says.
+    """
+    from nmt.config.data import Cleaning
+    from nmt.data.word2vec import learn
+
+    learn(text, out, width, load_settings(Cleaning, settings), language)
+
+
 @click.command()
 @click.argument("raw", type=PATH)
 @click.argument("out", type=OUTPUT)

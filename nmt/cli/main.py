@@ -22,6 +22,7 @@ SECTIONS = {
         data.subwords,
         data.inherit_subwords,
         data.encode,
+        data.word_vectors,
     ],
     "Pictures": [pictures.draw, pictures.features, pictures.neighbours, pictures.lsa, pictures.pseudo_regions],
     "Training": [training.train, training.average, training.ensemble],

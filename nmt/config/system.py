@@ -1,9 +1,11 @@
 """A system: one trained configuration, and the training text that other systems translate for it."""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
+    Discriminator,
     Field,
+    Tag,
     field_validator,
     model_validator,
 )
@@ -64,6 +66,21 @@ class AddedText(Strict):
         return self.model_copy(update={"copies": 1, "tag": None})
 
 
+class LearnedVectors(Strict):
+    """Word vectors that word2vec learns (Mikolov and others 2013), for the embeddings of one side."""
+
+    text: Name = Field(description="corpus whose training text, cleaned as the system's, they are learned from")
+
+
+def _vectors_kind(value: Any) -> str:
+    return "<learned>" if isinstance(value, dict | LearnedVectors) else "<name>"
+
+
+Vectors = Annotated[
+    Annotated[Name, Tag("<name>")] | Annotated[LearnedVectors, Tag("<learned>")], Discriminator(_vectors_kind)
+]
+
+
 class Initialise(Strict):
     """The parent of a system: the trained model whose weights its training starts from.
 
@@ -120,8 +137,10 @@ class System(Strict):
         description="trained model to start from; its cleaning, subwords and model come along, key by key "
         "(docs/how-to/fine-tune.md)",
     )
-    word_vectors: dict[Literal["source", "target"], Name] = Field(
-        {}, description="word vectors that the embeddings of a side start from, by their name in config.yaml"
+    word_vectors: dict[Literal["source", "target"], Vectors] = Field(
+        {},
+        description="word vectors that the embeddings of a side start from: their name in config.yaml, or text to "
+        "learn them from",
     )
     model: ModelConfig = Field(TransformerConfig(), description="architecture and size")
     training: Training = Field(description="how the model is trained")
@@ -163,6 +182,15 @@ class System(Strict):
         assert self.added
         language = self.target if self.added_direction == "back" else self.source
         return self.without_added(corpus=self.added.text, languages=language)
+
+    @property
+    def texts_of_vectors(self) -> dict[Literal["source", "target"], Self]:
+        """By side, the same on the text that its word vectors are learned from; for the folders of that text."""
+        return {
+            side: self.without_added(corpus=vectors.text, languages=self.source if side == "source" else self.target)
+            for side, vectors in self.word_vectors.items()
+            if isinstance(vectors, LearnedVectors)
+        }
 
     def without_added(self, **changes: object) -> Self:
         """Return the system without added text, with further fields changed."""

@@ -305,8 +305,10 @@ def check_vectors(name: str, tables: Mapping[str, Table], settings: Workflow) ->
     rows = tables[name].rows
     systems = {(name, row.system): tables[name].systems[row.system] for row in rows if row.system}
     for (table, key), system in with_helpers(systems, tables).items():
+        for side, text in system.texts_of_vectors.items():
+            _check_text(f"{table_path(table)}: systems.{key}.word_vectors.{side}", text, settings)
         for vectors in system.word_vectors.values():
-            if vectors not in settings.word_vectors:
+            if isinstance(vectors, str) and vectors not in settings.word_vectors:
                 raise ConfigError(
                     f"{table_path(table)}: systems.{key}: expected a file of the word vectors {vectors}, got none; "
                     f"give one in config.yaml, word_vectors: {{{vectors}: FILE}}, or do without: "

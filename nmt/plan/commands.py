@@ -99,6 +99,11 @@ def pseudo_regions(analysis: Word, sentences: Word, descriptions: Word, out: Wor
     return _command("pseudo-regions", analysis, sentences, descriptions, out)
 
 
+def word_vectors(text: Word, out: Word, *, language: Word, config: Word, width: Word) -> list[str]:
+    """Learn word vectors from text."""
+    return _command("word-vectors", text, out, language=language, config=config, width=width)
+
+
 def train(
     encoded: Word, run: Word, *options: Word, config: Word, seed: Word, name: Word, device: Word, threads: Word
 ) -> list[str]:

@@ -45,6 +45,10 @@ class Layout:
         """Cleaned text, one ``{split}.{language}`` each, and ``report.json``."""
         return self.raw(system).parent / system.cleaning.slug("clean")
 
+    def vectors(self, text: System) -> Path:
+        """Word vectors of the model's width, learned from the cleaned training text of a system in one language."""
+        return self.raw(text).parent / f"{text.cleaning.slug(f'vectors{text.model.width}')}.txt"
+
     def sample(self, system: System) -> Path:
         """A sample of the training text, ``raw/`` and ``clean/``: of ``train_bleu`` pairs, or 1,000 if that is off."""
         clean = self.clean(system)

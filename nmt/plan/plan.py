@@ -84,9 +84,11 @@ class Plan:
         systems += [
             text for mixture in self._mixtures for text in (mixture.text_to_translate, mixture.without_last_added)
         ]
+        systems += [text for system in self._systems for text in system.texts_of_vectors.values()]
         described = (system for system in self._systems if reads_descriptions(system))
         systems += [text for system in described for text in with_descriptions(system)]
-        folders = (self.layout.raw, self.layout.clean, self.layout.subwords, self.layout.encoded)
+        layout = self.layout
+        folders = (layout.raw, layout.clean, layout.subwords, layout.encoded, layout.vectors)
         return {str(folder(system)): system for system in systems for folder in folders}
 
     @property
@@ -223,11 +225,14 @@ class Plan:
 
     def vectors(self, system: System) -> dict[str, Path]:
         """The files of word vectors that a system's embeddings start from, by side; raises ConfigError."""
-        known = self.settings.word_vectors
-        named = {
-            side: choose("config.yaml: no word_vectors", name, known) for side, name in system.word_vectors.items()
+        known, learned = self.settings.word_vectors, system.texts_of_vectors
+        files: dict[str, Path | None] = {
+            side: choose("config.yaml: no word_vectors", name, known)
+            for side, name in system.word_vectors.items()
+            if isinstance(name, str)
         }
-        return {side: path for side, path in named.items() if path}
+        files |= {side: self.layout.vectors(text) for side, text in learned.items()}
+        return {side: path for side in system.word_vectors if (path := files[side])}
 
     def parent_run(self, table: str, system: str, seed: int) -> tuple[str, str, int] | None:
         """The training that a training starts from: table, system and seed; None without a parent of a table.

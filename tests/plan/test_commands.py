@@ -21,7 +21,7 @@ from nmt.reproduce.runs import Run
 
 VALUES: dict[str, object] = {
     "at": "average best 2", "config": "{}", "count": 5, "device": "cpu", "jobs": 2, "languages": "en-de", "seed": 1,
-    "name": "table/system", "out": "tracking.json", "threads": 2, "test": "test", "backbone": "resnet50",
+    "name": "table/system", "out": "tracking.json", "threads": 2, "width": 300, "test": "test", "backbone": "resnet50",
 }  # fmt: skip
 OPTIONS: dict[str, list[str]] = {
     "download": commands.download_options(5, CustomCorpus.model_validate({"train": {"en": "a.en"}})),

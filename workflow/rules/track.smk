@@ -1,6 +1,7 @@
 # MLflow: store and experiments are created once, before any job runs; each finished run is then published.
 # Creating them is not a rule. Trainings would depend on it, and Snakemake overlooks a training's own changes in a run that
 # remakes such a dependency, even an ancient() one.
+from nmt.data.word2vec import check_gensim
 from nmt.system.locks import hold
 from nmt.system.slurm import watch_queue
 from nmt.tracking.store import deletions
@@ -11,7 +12,11 @@ onstart:
     or_exit(hold, LAYOUT.results / ".workflow.lock", LAYOUT.results)
     if workflow.non_local_exec:
         watch_queue()
-    or_exit(check_tools, [PLAN.tables[name] for name in requested_tables(PLAN.settings, TARGETS)])
+    requested = [PLAN.tables[name] for name in requested_tables(PLAN.settings, TARGETS)]
+    or_exit(check_tools, requested)
+    systems = [system for table in requested for system in table.systems.values()]
+    if not all(LAYOUT.vectors(text).exists() for one in systems for text in one.texts_of_vectors.values()):
+        or_exit(check_gensim)
     if tables := tracked_tables():
         settings = PLAN.report_settings(tables)
         options = commands.track_prepare_options(tables, remote=workflow.non_local_exec)
