@@ -41,6 +41,12 @@ from nmt.cli.options import OUTPUT, PATH, SEED, check_run_name, config_option, d
     show_default="random weights",
     help="Model directory whose weights the training starts from. Without model: in --config, its model is taken.",
 )
+@click.option(
+    "--alignments",
+    type=PATH,
+    show_default="none",
+    help="Word alignments of the training text in Pharaoh format, a line for each pair, for training.guided_alignment.",
+)
 @device_options
 def train(
     encoded: Path,
@@ -52,6 +58,7 @@ def train(
     images: Path | None,
     word_vectors: tuple[str, ...],
     initialise: Path | None,
+    alignments: Path | None,
     device: str,
     threads: int | None,
 ) -> None:
@@ -73,7 +80,7 @@ def train(
     if tracking and rank == 0:
         start_follower(run, tracking, name, seed)
     with claim_gpu(device), recorded("train", run / "training.json" if rank == 0 else None):
-        train_model(encoded, run, experiment, seed, device, threads, name, images, vectors, initialise)
+        train_model(encoded, run, experiment, seed, device, threads, name, images, vectors, initialise, alignments)
 
 
 @click.command()

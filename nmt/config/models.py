@@ -284,3 +284,8 @@ ModelConfig = Annotated[
 def has_attention(model: TransformerConfig | RecurrentConfig | MultimodalConfig) -> bool:
     """Return whether a model has attention over its source."""
     return model.kind != "recurrent" or model.attention.kind != "none"
+
+
+def source_attentions(model: TransformerConfig | RecurrentConfig | MultimodalConfig) -> tuple[int, int]:
+    """Return the number of layers, and of heads in each, that attend to the source; a recurrent model has one."""
+    return (1, 1) if model.kind == "recurrent" else (model.decoder_layers or model.layers, model.heads)

@@ -14,7 +14,7 @@ from nmt.config.data import Cleaning, Subwords
 from nmt.config.decoding import Decoding
 from nmt.config.models import ModelConfig, TransformerConfig, has_attention
 from nmt.config.selection import Selection
-from nmt.config.training import Training, check_passes
+from nmt.config.training import Training, check_guided, check_passes
 from nmt.config.types import SHA256, TAG, Name, Positive, Seed, Seeds, Strict, UserPath, matching
 
 PARENT = r"^([A-Za-z0-9][\w.-]*/)?[A-Za-z0-9][\w.-]*$"
@@ -142,6 +142,11 @@ class System(Strict):
         description="word vectors that the embeddings of a side start from: their name in config.yaml, or text to "
         "learn them from",
     )
+    alignments: UserPath | None = Field(
+        None,
+        description="file of word alignments of the training text for training.guided_alignment, in Pharaoh format, "
+        "with one line for each pair of the raw or of the cleaned text; words are those of the cleaned text",
+    )
     model: ModelConfig = Field(TransformerConfig(), description="architecture and size")
     training: Training = Field(description="how the model is trained")
     seeds: Seeds | None = Field(None, description="a training per seed; null: the seeds of config.yaml")
@@ -203,8 +208,13 @@ class System(Strict):
         return self
 
     @model_validator(mode="after")
-    def _passes_differ_by_dropout(self) -> Self:
+    def _losses_fit_the_model(self) -> Self:
         check_passes(self.model, self.training)
+        check_guided(self.model, self.training)
+        if bool(self.alignments) != bool(self.training.guided_alignment):
+            raise ValueError(
+                "alignments (a file) and training.guided_alignment (a loss) need each other; give both or neither"
+            )
         return self
 
     @model_validator(mode="after")

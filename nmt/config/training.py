@@ -7,7 +7,7 @@ from pydantic import (
     model_validator,
 )
 
-from nmt.config.models import MultimodalConfig, RecurrentConfig, TransformerConfig
+from nmt.config.models import MultimodalConfig, RecurrentConfig, TransformerConfig, has_attention, source_attentions
 from nmt.config.types import (
     AboveZero,
     BatchSize,
@@ -81,6 +81,18 @@ class Consistency(Strict):
     last: Positive | None = Field(None, description="number of last updates that apply it; null: all updates")
 
 
+class GuidedAlignment(Strict):
+    """A loss on the attention of one decoder layer over the source, against given alignments (Garg and others 2019).
+
+    It is the cross-entropy, at each target piece with a link, between the attention and an even distribution over the
+    linked source pieces (Chen and others 2016).
+    """
+
+    weight: AboveZero = Field(0.05, description="weight of this loss beside the translation loss")
+    layer: Positive | None = Field(None, description="decoder layer, from 1; null: the last but one")
+    head: Positive | None = Field(None, description="attention head, from 1; null: the mean of all heads")
+
+
 class Training(Strict):
     """The training loop. Give epochs or updates, or both."""
 
@@ -101,6 +113,11 @@ class Training(Strict):
     )
     label_smoothing: Probability = Field(0.0, description="label smoothing (Szegedy and others 2016)")
     consistency: Consistency | None = Field(None, description="R-Drop; null: one pass per sentence")
+    guided_alignment: GuidedAlignment | None = Field(
+        None,
+        description="teach the attention the alignments of the training text, which `alignments` of the system gives "
+        "(docs/how-to/align.md); null: no such loss",
+    )
     loss_mean: Literal["pieces", "sentences"] = Field(
         "pieces", description="what the loss is a mean over; sentences: the mean of each sentence's mean"
     )
@@ -184,3 +201,15 @@ def check_passes(model: TransformerConfig | RecurrentConfig | MultimodalConfig, 
             f"training.consistency needs model.image_dropout: 0, got {model.image_dropout}: the model would learn to "
             "ignore the picture"
         )
+
+
+def check_guided(model: TransformerConfig | RecurrentConfig | MultimodalConfig, training: Training) -> None:
+    """Raise ValueError unless the model has the attention that `GuidedAlignment` names."""
+    guided = training.guided_alignment
+    if guided is None:
+        return
+    if not has_attention(model):
+        raise ValueError("training.guided_alignment needs a model with attention, got attention: none; leave it out")
+    for key, most in zip(("layer", "head"), source_attentions(model), strict=True):
+        if (number := getattr(guided, key)) and number > most:
+            raise ValueError(f"training.guided_alignment.{key}: expected 1 to {most}, got {number}")

@@ -10,14 +10,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nmt.config.data import SpecialIds, Subwords
+from nmt.config.data import SpecialIds
 from nmt.config.types import amount
-from nmt.data.encoded import load_array, read_meta
+from nmt.data.alignments import Alignments
+from nmt.data.encoded import kept_lines, load_array, read_meta
 from nmt.data.features import PictureLoader, Pictures, no_pictures
 from nmt.system.errors import DataError
-from nmt.system.files import DROPPED, build_stored
 from nmt.system.indices import Indices, evenly
-from nmt.system.lines import read_lines
 from nmt.text.subwords import SIDES
 
 
@@ -29,6 +28,7 @@ class Batch:
     target: Tensor  # (B, T)
     positions: Tensor  # (N,) indices of the pieces to predict, EOS included, in target[:, 1:].flatten()
     images: Tensor | None = None  # (B, R, C) features of the pictures
+    links: Tensor | None = None  # (B, T - 1, S) given alignment of each piece in target[:, 1:], see `Alignments`
 
     @property
     def pieces(self) -> int:
@@ -58,11 +58,12 @@ class Batch:
 
     def map_tensors(self, function: Callable[[Tensor], Tensor]) -> "Batch":
         """Return a batch of this batch's tensors after applying ``function`` to each."""
-        return Batch(*map(function, self.tensors()))
+        present = {name: tensor for name, tensor in vars(self).items() if tensor is not None}
+        return Batch(**{name: function(tensor) for name, tensor in present.items()})
 
     def tensors(self) -> list[Tensor]:
-        """Return the tensors in the order of the fields, without ``images`` if it is None."""
-        return [tensor for tensor in (self.source, self.target, self.positions, self.images) if tensor is not None]
+        """Return the tensors that are not None, in the order of the fields."""
+        return [tensor for tensor in vars(self).values() if tensor is not None]
 
 
 class Side:
@@ -111,6 +112,7 @@ class Parallel:
         indices: indices of the pairs that are short enough for the model.
         too_long: number of the other pairs.
         images: function from indices to features of their pictures.
+        links: given alignments, if there are any.
 
     Raises:
         DataError: the directory or one of its arrays is missing or damaged, or no pair is short enough.
@@ -141,6 +143,7 @@ class Parallel:
         if not len(self.indices):
             raise DataError(f"{encoded}: no {split} pair fits in model.max_positions: {longest}; raise it")
         self.images: Pictures = pictures(split, *raw_lines(encoded, split, len(lengths))) if pictures else no_pictures
+        self.links: Alignments | None = None
 
     def sample(self, count: int) -> "Parallel":
         """Return this split reduced to ``count`` evenly spaced pairs, or to all pairs if it has fewer."""
@@ -150,9 +153,10 @@ class Parallel:
 
     def batch(self, indices: Indices) -> Batch:
         """Return the pairs of these indices (B,) as a padded batch."""
-        target = self.target.pad(indices)
+        source, target = self.source.pad(indices), self.target.pad(indices)
         real = torch.arange(1, target.shape[1]) < torch.from_numpy(self.target.lengths[indices])[:, None]
-        return Batch(self.source.pad(indices), target, real.flatten().nonzero()[:, 0], self.images(indices))
+        links = self.links.matrices(indices, source, target) if self.links else None
+        return Batch(source, target, real.flatten().nonzero()[:, 0], self.images(indices), links)
 
     def pieces(self, indices: Indices) -> int:
         """Count the target pieces to predict in the pairs of these indices, EOS included."""
@@ -185,13 +189,8 @@ def raw_lines(encoded: Path, split: str, sentences: int) -> tuple[Indices, int]:
     Image features have one row per raw line. Training text may repeat the same images several times
     (`nmt.translation.augment`), or may be encoded several times; then the numbers are those of the first round.
     """
-    meta = read_meta(encoded)
-    subwords = build_stored(Subwords, meta["subwords"]["subwords"], encoded / "meta.json")
-    rounds = subwords.segmentations if split == "train" else 1
-    dropped = list(read_lines(encoded / DROPPED)) if split == "train" and (encoded / DROPPED).is_file() else []
-    total = sentences // rounds + len(dropped)
-    lines = np.tile(np.delete(np.arange(total), np.array(dropped, np.int64) - 1), rounds)
-    images = meta.get("images", total) if split == "train" else total
+    lines, total = kept_lines(encoded, split, sentences)
+    images = read_meta(encoded).get("images", total) if split == "train" else total
     return lines % images, images
 
 

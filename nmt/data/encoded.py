@@ -9,10 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, Field
 
-from nmt.config.data import SpecialIds
+from nmt.config.data import SpecialIds, Subwords
 from nmt.config.types import Name, Positive, matching
 from nmt.system.errors import DataError, fitting
-from nmt.system.files import check_regular, read_json, sha256
+from nmt.system.files import DROPPED, build_stored, check_regular, read_json, sha256
+from nmt.system.indices import Indices
+from nmt.system.lines import read_lines
 from nmt.text.subwords import SIDES, load_vocabularies
 
 BLOCK = 2**24
@@ -80,6 +82,18 @@ def check_encoded(encoded: Path) -> None:
             raise DataError(f"{encoded / name}: is not as `nmt encode` wrote it; run `nmt encode` again")
     for split, side in product(("train", "valid"), SIDES):
         _check_ids(encoded / f"{split}.{side}.npy", meta["vocabulary"][side])
+
+
+def kept_lines(encoded: Path, split: str, sentences: int) -> tuple[Indices, int]:
+    """Return the raw line number, from 0, of each sentence of a split, and the number of raw lines.
+
+    Cleaning drops training pairs. Training text that is encoded several times has the numbers of each round.
+    """
+    subwords = build_stored(Subwords, read_meta(encoded)["subwords"]["subwords"], encoded / "meta.json")
+    rounds = subwords.segmentations if split == "train" else 1
+    dropped = list(read_lines(encoded / DROPPED)) if split == "train" and (encoded / DROPPED).is_file() else []
+    total = sentences // rounds + len(dropped)
+    return np.tile(np.delete(np.arange(total), np.array(dropped, np.int64) - 1), rounds), total
 
 
 def map_array(path: Path, expected: str, command: str) -> NDArray[Any]:

@@ -43,6 +43,22 @@ class TranslationModel(nn.Module, ABC):
         """
 
     @abstractmethod
+    def forward_watched(
+        self, source: Tensor, target: Tensor, images: Tensor | None, layer: int
+    ) -> tuple[Tensor, Tensor]:
+        """Run the model with teacher forcing, and watch the attention of one decoder layer over the source.
+
+        Args:
+            source: ids (B, S).
+            target: ids from BOS on (B, T).
+            images: features (B, R, C).
+            layer: number of the layer, from 0; below 0 from the end. A recurrent model has only one.
+
+        Returns:
+            Decoder outputs (B, T, D), and weights (B, H, T, S) with their gradients, before dropout.
+        """
+
+    @abstractmethod
     def attentions(self, source: Tensor, target: Tensor, images: Tensor | None = None) -> dict[str, Tensor]:
         """Compute the attention weights under teacher forcing, by sub-layer.
 

@@ -51,6 +51,20 @@ def cross_entropy(
     return loss, nll, correct
 
 
+def guided_alignment(weights: Tensor, links: Tensor) -> Tensor:
+    """Compute the cross-entropy of attention against a given alignment (Chen and others 2016, section 3).
+
+    Args:
+        weights: attention weights (B, T, S).
+        links: for each of the T pieces a distribution over the source, or zeros for a piece without links (B, T, S).
+
+    Returns:
+        Nats for each piece (B, T); 0 for a piece without links.
+    """
+    weights = weights.to(torch.promote_types(weights.dtype, torch.float32))
+    return -(links * weights.clamp_min(torch.finfo(weights.dtype).tiny).log()).sum(-1)
+
+
 class _LinearCrossEntropy(torch.autograd.Function):
     """Cross-entropy whose forward pass also computes the gradients, while each chunk of scores is in the cache."""
 

@@ -148,13 +148,25 @@ class Recurrent(TranslationModel):
         """
         return self.dropout(self._decode(source, target)[0])
 
+    def forward_watched(
+        self, source: Tensor, target: Tensor, images: Tensor | None, layer: int
+    ) -> tuple[Tensor, Tensor]:
+        """See `TranslationModel.forward_watched`."""
+        hidden, weights = self._decode(source, target)
+        assert weights is not None, "the model has no attention"
+        return self.dropout(hidden), self._of_words(weights, source)[:, None]
+
     def attentions(self, source: Tensor, target: Tensor, images: Tensor | None = None) -> dict[str, Tensor]:
         """See `TranslationModel.attentions`."""
         _, weights = self._decode(source, target)
         if weights is None:
             return {}
+        return {"source": self._of_words(weights, source)[:, None, None]}
+
+    def _of_words(self, weights: Tensor, source: Tensor) -> Tensor:
+        """Cut the weights of the padding around the source off."""
         first = self.alignment.padding
-        return {"source": weights[:, None, None, :, first : first + source.shape[1]]}
+        return weights[..., first : first + source.shape[1]]
 
     def _decode(self, source: Tensor, target: Tensor) -> tuple[Tensor, Tensor | None]:
         """Compute outputs (B, T, D) and weights (B, T, S) of all steps, in parallel unless a step needs the last."""

@@ -99,6 +99,14 @@ class Transformer(TranslationModel):
             x = layer(x, causal, memory, source_mask)
         return self.decoder_norm(x)
 
+    def forward_watched(
+        self, source: Tensor, target: Tensor, images: Tensor | None, layer: int
+    ) -> tuple[Tensor, Tensor]:
+        """See `TranslationModel.forward_watched`."""
+        with watch(self.decoder[layer].source_attention) as weights:
+            outputs = self(source, target, images)
+        return outputs, F.pad(weights[0], (self.unseen, 0))[..., : source.shape[1]]  # words before regions
+
     def attentions(self, source: Tensor, target: Tensor, images: Tensor | None = None) -> dict[str, Tensor]:
         """See `TranslationModel.attentions`."""
         parts = {

@@ -47,11 +47,12 @@ def check_table(name: str, tables: Mapping[str, Table], settings: Workflow, own_
     check_ensembles(name, tables[name], settings)
     if own_files:
         check_own_files(tables[name], settings)
-        check_hypotheses(name, tables[name])
+        check_files(name, tables[name])
     check_parents(name, tables, settings, own_files)
     check_added_text(name, tables, settings)
     check_images(name, tables[name], settings)
     check_vectors(name, tables, settings)
+    check_alignments(name, tables[name], settings)
 
 
 def check_tests(name: str, table: Table, settings: Workflow) -> None:
@@ -134,19 +135,30 @@ def _check_no_wildcards(name: str, custom: CustomCorpus) -> None:
         )
 
 
-def check_hypotheses(name: str, table: Table) -> None:
-    """Reject translations of another system whose file does not exist, or has a path that Snakemake misreads."""
-    for row in table.rows:
-        if row.hypotheses and not row.hypotheses.is_file():
-            got = "a folder" if row.hypotheses.is_dir() else "no such file"
+def check_files(name: str, table: Table) -> None:
+    """Reject translations and alignments whose file does not exist, or has a path that Snakemake misreads."""
+    files = [(f"row '{row.label}': hypotheses", row.hypotheses) for row in table.rows]
+    files += [(f"systems.{key}.alignments", system.alignments) for key, system in table.systems.items()]
+    for key, file in files:
+        if file and not file.is_file():
+            got = "a folder" if file.is_dir() else "no such file"
             raise ConfigError(
-                f"{table_path(name)}: row '{row.label}': hypotheses: {row.hypotheses}: expected a file, got "
-                f"{got}; paths start at {Path.cwd()}"
+                f"{table_path(name)}: {key}: {file}: expected a file, got {got}; paths start at {Path.cwd()}"
             )
-        if row.hypotheses and {"{", "}"} & set(str(row.hypotheses)):
+        if file and {"{", "}"} & set(str(file)):
             raise ConfigError(
-                f"{table_path(name)}: row '{row.label}': hypotheses: {row.hypotheses}: expected a path without {{ and "
-                "}}, in which Snakemake sees wildcards; rename it, or link to it"
+                f"{table_path(name)}: {key}: {file}: expected a path without {{ and }}, in which Snakemake sees "
+                "wildcards; rename it, or link to it"
+            )
+
+
+def check_alignments(name: str, table: Table, settings: Workflow) -> None:
+    """Reject alignments of the whole text where a trial takes only its first lines."""
+    for key, system in table.systems.items():
+        if system.alignments and settings.limit:
+            raise ConfigError(
+                f"{table_path(name)}: systems.{key}.alignments: limit: {settings.limit} cuts the text, but not its "
+                "alignments; leave limit out"
             )
 
 

@@ -113,11 +113,14 @@ def train(
     )
 
 
-def train_options(features: Sequence[Word], vectors: Mapping[str, Path], parent: Path | None = None) -> list[str]:
-    """Options of `train`: the folder of the image features, files of word vectors by side, the parent's model."""
+def train_options(
+    features: Sequence[Word], vectors: Mapping[str, Path], parent: Path | None = None, alignments: Path | None = None
+) -> list[str]:
+    """Options of `train`: folder of the image features, word vectors by side, the parent's model, alignments."""
     images = _named(images=Path(str(features[0])).parent) if features else []
     start = [f"--initialise={parent}"] if parent else []
-    return [*images, *(f"--word-vectors={side}={file}" for side, file in vectors.items()), *start]
+    links = [f"--alignments={alignments}"] if alignments else []
+    return [*images, *(f"--word-vectors={side}={file}" for side, file in vectors.items()), *start, *links]
 
 
 def average(run: Word, model: Word, *, at: Word, encoded: Word) -> list[str]:

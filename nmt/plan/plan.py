@@ -172,6 +172,7 @@ class Plan:
         system = self.system(table, name)
         files: list[str | Path] = [self.layout.encoded(system)]
         files += [*self.features(system, TRAINING), *self.vectors(system).values()]
+        files += [system.alignments] if system.alignments else []
         initialise = system.initialise
         if initialise is None:
             return files

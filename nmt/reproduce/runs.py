@@ -102,12 +102,15 @@ class Run:
         return self.matches(self.folder / "training.json")
 
     def matches(self, training: Path) -> bool:
-        """Whether a ``training.json`` has this configuration, and the encoded text and word vectors that are here."""
+        """Whether a ``training.json`` has this configuration, and the files that it was trained on are here."""
         record, meta = read_json(training), read_json(self.encoded / "meta.json")
         same = Experiment.model_validate_json(experiment(self.system)).matches(record)
         if not (same and record["data"] == meta["splits"] and record["subwords"] == meta["subwords"]):
             return False
         if not self._has_same_parent(record):
+            return False
+        links = self.system.alignments and sha256(self.system.alignments)
+        if record.get("alignments", {}).get("sha256") != links:
             return False
         vectors = {side: sha256(file) for side, file in self.plan.vectors(self.system).items()}
         return {side: start["sha256"] for side, start in record.get("word_vectors", {}).items()} == vectors
@@ -129,7 +132,7 @@ class Run:
         """The command that trains, or resumes."""
         features = self.plan.features(self.system, ["train", "valid"])
         parent = self.plan.parent(self.table, self.name, int(self.seed))
-        options = commands.train_options(features, self.plan.vectors(self.system), parent)
+        options = commands.train_options(features, self.plan.vectors(self.system), parent, self.system.alignments)
         return commands.train(
             self.encoded, self.folder, *options, config=experiment(self.system), seed=self.seed,
             name=f"{self.table}/{self.name}", device=device, threads=threads,

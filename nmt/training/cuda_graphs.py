@@ -6,6 +6,7 @@ and writes the same tensors each time. Its random numbers are the same with and 
 
 from collections import Counter
 from collections.abc import Callable
+from itertools import count
 from typing import Any, Generic, TypeVar
 
 import torch
@@ -84,7 +85,8 @@ class GraphPerShape:
         """
         if not self._records or self._calls[key] == 1 or len(self._graphs) == MAX_GRAPHS:
             return False
-        inputs = Batch(*(self._buffer(number, tensor) for number, tensor in enumerate(batch.tensors())))
+        numbers = count()
+        inputs = batch.map_tensors(lambda tensor: self._buffer(next(numbers), tensor))
         try:
             self._graphs[key] = Graph(lambda: self._function(inputs, consistency), self._pool), inputs
         except torch.OutOfMemoryError:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Self
 from pydantic import Field, ValidationError, model_validator
 
 from nmt.config.models import ModelConfig, TransformerConfig
-from nmt.config.training import ENDS, Training, check_passes
+from nmt.config.training import ENDS, Training, check_guided, check_passes
 from nmt.config.types import SHA256, Strict, matching
 
 
@@ -20,8 +20,9 @@ class Experiment(Strict):
     )
 
     @model_validator(mode="after")
-    def _passes_differ_by_dropout(self) -> Self:
+    def _losses_fit_the_model(self) -> Self:
         check_passes(self.model, self.training)
+        check_guided(self.model, self.training)
         return self
 
     def matches(self, record: Mapping[str, Any]) -> bool:

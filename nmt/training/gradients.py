@@ -5,10 +5,11 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from nmt.config.models import source_attentions
 from nmt.config.training import Training
 from nmt.data.batches import Batch
 from nmt.models.base import TranslationModel
-from nmt.models.loss import cross_entropy
+from nmt.models.loss import cross_entropy, guided_alignment
 from nmt.training.cuda_graphs import BatchFunction, GraphPerShape, RecordedCall
 from nmt.training.optimizer import make_optimizer, recordable
 
@@ -67,15 +68,29 @@ class Gradients:
         config = self._config
         with torch.autocast(self._device.type, torch.bfloat16, enabled=config.precision == "bf16"):
             inputs = batch.twice() if consistency else batch
-            outputs = self._model(inputs.source, inputs.target[:, :-1], inputs.images)
+            outputs, alignment = self._outputs(inputs)
             hidden = outputs.flatten(0, 1).index_select(0, inputs.positions).float()
             layer = self._model.projection
             shares = batch.sentence_shares if config.loss_mean == "sentences" else None
             loss, nll, correct = cross_entropy(
                 hidden, layer.weight, batch.expected, config.label_smoothing, consistency, layer.bias, shares
             )
+            if alignment is not None:
+                loss = loss + (alignment if shares is None else alignment * shares).sum() / (2 if consistency else 1)
         (loss / self.denominator).backward()  # type: ignore[no-untyped-call]
         return torch.stack([nll, correct, nll.new_full((), batch.pieces)]).double()
+
+    def _outputs(self, batch: Batch) -> tuple[Tensor, Tensor | None]:
+        """Return decoder outputs (B, T, D), and the weighted loss of guided alignment at the N pieces to predict."""
+        arguments, guided = (batch.source, batch.target[:, :-1], batch.images), self._config.guided_alignment
+        if guided is None:
+            return self._model(*arguments), None
+        assert batch.links is not None, "a training with guided alignment has links"
+        layers = source_attentions(self._model.config)[0]
+        outputs, weights = self._model.forward_watched(*arguments, (guided.layer or max(1, layers - 1)) - 1)
+        chosen = weights[:, guided.head - 1] if guided.head else weights.mean(1)
+        loss = guided.weight * guided_alignment(chosen, batch.links)
+        return outputs, loss.flatten().index_select(0, batch.positions)
 
     def _clip_and_optimize(self) -> None:
         if self._config.clip:

@@ -8,6 +8,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from nmt.data.alignments import Alignments, load_alignments
 from nmt.data.encoded import check_encoded, read_meta
 from nmt.data.features import feature_fingerprint
 from nmt.system import machine
@@ -34,6 +35,7 @@ def train(
     images: Path | None = None,
     vectors: Mapping[str, Path] | None = None,
     initialise: Path | None = None,
+    alignments: Path | None = None,
 ) -> None:
     """Train to the end, resuming from ``run/state`` if it holds the same training.
 
@@ -52,11 +54,12 @@ def train(
         images: for a multimodal model, the folder of ``train.npy`` and ``valid.npy``.
         vectors: files of word vectors to initialise embeddings, by side (`nmt.training.word_vectors.load_vectors`).
         initialise: model directory whose weights the training starts from (`nmt.training.warm_start.parent`).
+        alignments: file of the training text's word alignments (`nmt.data.alignments`), for guided alignment.
 
     Raises:
-        ConfigError: there is no GPU, vocabularies or parent do not fit, or the training is beyond its end.
-        DataError: encoded text or state is damaged, another stage made ``run``, another process trains here, the loss
-            is not a number, or another process of this training has ended.
+        ConfigError: there is no GPU, vocabularies, parent or options do not fit, or the training is beyond its end.
+        DataError: encoded text or state is damaged, alignments do not fit, another stage made ``run``, another process
+            trains here, the loss is not a number, or another process of this training has ended.
         Interrupted: a signal has asked the process to stop.
     """
     check_not_stage_output(run)
@@ -69,12 +72,14 @@ def train(
         _check_tying(config, meta, encoded)
         start = load_vectors(encoded, vectors or {}, config.model.width)
         features = feature_fingerprint(config.model, images)
-        inputs = _inputs(config, seed, meta, start.fingerprint | parent.fingerprint | features)
+        links = _load_alignments(alignments, encoded, config)
+        guides = links.fingerprint if links else {}
+        inputs = _inputs(config, seed, meta, start.fingerprint | parent.fingerprint | features | guides)
         same = identity(config, inputs)
         with exclusive(run / "train.lock", run) if processes.first else nullcontext():
             if processes.first:
                 claim_state(state, same, inputs["config"])
-            trainer = Trainer(encoded, state, config, seed, chosen, images, processes, start, parent)
+            trainer = Trainer(encoded, state, config, seed, chosen, images, processes, start, parent, links)
             if processes.first:
                 facts = {"name": name, "identity": same, "corpus": meta["corpus"], "code_version": version}
                 _run_and_write(trainer, encoded, run, config, inputs, facts)
@@ -132,6 +137,15 @@ def _check_tying(config: Experiment, meta: dict[str, Any], encoded: Path) -> Non
         raise ConfigError(
             f"model.tied: all needs one vocabulary for both sides; {encoded} has one per side (subwords.joint)"
         )
+
+
+def _load_alignments(file: Path | None, encoded: Path, config: Experiment) -> Alignments | None:
+    if bool(file) != bool(config.training.guided_alignment):
+        raise ConfigError(
+            "nmt train: expected both training.guided_alignment and --alignments FILE, or neither; got only "
+            f"{'--alignments' if file else 'training.guided_alignment'}"
+        )
+    return load_alignments(file, encoded) if file else None
 
 
 def claim_state(state: Path, wanted: dict[str, Any], config: dict[str, Any]) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from nmt.config.models import MultimodalConfig
+from nmt.data.alignments import Alignments
 from nmt.data.batches import Parallel
 from nmt.data.encoded import read_meta
 from nmt.data.features import pictures_of_split
@@ -44,6 +45,7 @@ class Trainer:
         processes: Processes = SINGLE_PROCESS,
         vectors: InitialVectors = NO_VECTORS,
         parent: Parent = NO_PARENT,
+        alignments: Alignments | None = None,
     ) -> None:
         """Build the model and resume from ``state``; the arguments are those of `nmt.training.train.train`."""
         self.config, self.device, self.processes = config.training, device, processes
@@ -58,6 +60,7 @@ class Trainer:
         pictures = partial(pictures_of_split, config.model, None, images) if looks else None
         data = Parallel(encoded, "train", self.model.longest, pictures)
         sample = data.sample(self.config.train_bleu) if self.config.train_bleu else None
+        data.links = alignments
         self.updates = Updates(data, self.config, seed, device, processes)
         self.gradients = Gradients(self.model, self.config, device, self.updates.total / self.updates.per_epoch)
         self.validation = Validation(encoded, device, self.model.longest, sample, pictures, processes)

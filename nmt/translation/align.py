@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from nmt.data.alignments import parse_links
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.lines import read_lines
 from nmt.text.subwords import START, Vocabulary
@@ -103,23 +104,10 @@ def read_pharaoh(path: Path, alignments: Sequence[Alignment]) -> list[Links]:
             f"{path}: expected the alignments of {len(alignments):,} pairs, one a line, got {len(lines):,} lines; "
             "give the file of the same text"
         )
-    return [_links(line, f"{path}, line {n}", a) for n, (line, a) in enumerate(zip(lines, alignments, strict=True), 1)]
-
-
-def _links(line: str, where: str, alignment: Alignment) -> Links:
-    links = set()
-    sizes = len(alignment.source), len(alignment.target)
-    for link in line.split():
-        i, _, j = link.partition("-")
-        if not (i.isdecimal() and j.isdecimal()):
-            raise DataError(f"{where}: expected links i-j between words counted from 0, got '{link[:20]}'")
-        if int(i) >= sizes[0] or int(j) >= sizes[1]:
-            raise DataError(
-                f"{where}: expected words below {sizes[0]}-{sizes[1]}, got {link[:20]}; the words are those of the "
-                "cleaned text, which --json shows"
-            )
-        links.add((int(i), int(j)))
-    return links
+    return [
+        parse_links(line, f"{path}, line {n}", (len(a.source), len(a.target)), ", which --json shows")
+        for n, (line, a) in enumerate(zip(lines, alignments, strict=True), 1)
+    ]
 
 
 def error_rate(found: Sequence[Links], gold: Sequence[Links]) -> float:

@@ -22,3 +22,9 @@ def write_clean(folder: Path, splits: dict[str, list[str]]) -> Path:
             (folder / f"{split}.{language}").write_text("".join(f"{line}\n" for line in lines))
     write_json(folder / "report.json", {"cleaning": {}, "languages": "en-de", "corpus": "copy", "splits": {}})
     return folder
+
+
+def write_links(path: Path, lines: list[str]) -> Path:
+    """The alignments of the copy task: word n to word n."""
+    path.write_text("".join(" ".join(f"{n}-{n}" for n, _ in enumerate(line.split())) + "\n" for line in lines))
+    return path

@@ -1,6 +1,7 @@
 """When a graph runs instead of a plain call. The graphs are fake ones; test_gpu.py tests real ones."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import pytest
@@ -49,6 +50,15 @@ def test_a_shape_that_repeats_runs_its_graph() -> None:
     assert len(FakeGraph.recorded) == 2
     wrapped(batch(2, 6, 1), 0.0)  # without the second pass
     assert len(FakeGraph.recorded) == 2
+
+
+def test_graphs_read_the_links_of_their_batch() -> None:
+    wrapped = graphs.GraphPerShape(lambda given, _: given.links.sum() + given.source.sum(), epochs=8)
+    batches = [replace(batch(2, 5, n), links=torch.full((2, 4, 5), 0.25 * n)) for n in (1, 2, 3)]
+    assert [wrapped(each, 0.0).item() for each in batches] == [
+        10 * n + each.source.sum() for n, each in enumerate(batches, 1)
+    ]
+    assert len(FakeGraph.recorded) == 1
 
 
 @pytest.mark.parametrize(("epochs", "most"), [(7.9, 1024), (100.0, 0)])

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import torch
+from copytask import copy_lines, write_links
 from safetensors.torch import load_file
 from snakes import ROOT
 
@@ -50,6 +51,7 @@ SMOOTH = TRANSFORMER | {"activation": "gelu"}
 ALIKE = {
     "transformer": experiment(SMOOTH, 0.0, batch="128 tokens", accumulate=2, **LIKE_ONE),
     "recurrent": experiment(RECURRENT, 0.0, batch="256 tokens", clip=1.0, **LIKE_ONE),
+    "guided": experiment(SMOOTH, 0.0, batch="256 tokens", **LIKE_ONE | {"updates": 50}, guided_alignment={}),
     "lone": experiment(SMOOTH, 0.0, batch="1 sentences", accumulate=3, **LIKE_ONE | {"updates": 50}),
 }
 DROPPED = experiment(TRANSFORMER, 0.2, **SHORT, consistency={})
@@ -79,7 +81,8 @@ try:
         stage.process_group = lambda device: nullcontext(processes)
         for run, config in json.loads(Path(jobs).read_text()):
             config = Experiment.model_validate(config)
-            stage.train(Path(encoded), Path(run), config, 1, "cpu", 1, "copy/small")
+            links = Path(jobs).with_name("links") if config.training.guided_alignment else None
+            stage.train(Path(encoded), Path(run), config, 1, "cpu", 1, "copy/small", alignments=links)
 except Interrupted as interruption:
     print(interruption, file=sys.stderr)
     sys.exit(143)
@@ -93,6 +96,7 @@ def start(
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
+    write_links(folder / "links", copy_lines(6000, 1))
     write_json(folder / "jobs.json", [[str(folder / name), config.model_dump()] for name, config in jobs.items()])
     environment = os.environ | {"OMP_NUM_THREADS": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1"}
     return [
@@ -141,7 +145,8 @@ def by_two(copy_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("name", ALIKE)
 def test_two_processes_train_the_model_of_one(copy_corpus: Path, by_two: Path, tmp_path: Path, name: str) -> None:
     config = ALIKE[name]
-    train(copy_corpus, tmp_path, config, 1, "cpu", 1, "copy/small")
+    links = by_two / "links" if config.training.guided_alignment else None
+    train(copy_corpus, tmp_path, config, 1, "cpu", 1, "copy/small", alignments=links)
     found, expected = (read_json(run / "training.json") for run in (by_two / name, tmp_path))
     assert (found["hardware"]["processes"], expected["hardware"]["processes"]) == (2, 1)
     for fact in ("identity", "updates", "epochs", "pieces", "parameters"):

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 import torch
+from copytask import copy_lines, write_links
 from torch import Tensor
 
+from nmt.data.alignments import load_alignments
 from nmt.data.batches import Batch
 from nmt.training.cuda_graphs import BatchFunction, GraphPerShape, RecordedCall
 from nmt.training.experiment import Experiment
@@ -19,13 +21,23 @@ from nmt.training.trainer import Trainer
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 TRANSFORMER = {"layers": 2, "width": 64, "ffn": 128, "heads": 4}
 RECURRENT = {"kind": "recurrent", "layers": 2, "width": 32, "tied": "none", "teacher_forcing": 1.0}
-CHANGES: list[dict[str, Any]] = [{}, {"precision": "bf16"}, {"consistency": {"weight": 1.0}}, {"label_smoothing": 0.1}]
+CHANGES: list[dict[str, Any]] = [
+    {},
+    {"guided_alignment": {"head": 1}},
+    {"precision": "bf16"},
+    {"consistency": {"weight": 1.0}},
+    {"label_smoothing": 0.1},
+]
 
 
 def trainer(encoded: Path, folder: Path, model: dict[str, Any], device: str, **training: Any) -> Trainer:
     asked = {"batch": "2000 tokens", "updates": 200, "schedule": {"peak": 0.0003, "warmup": 50}, "clip": 1.0} | training
     config = Experiment.model_validate({"model": model, "training": asked})
-    made = Trainer(encoded, folder, config, 1, torch.device(device))
+    links = None
+    if config.training.guided_alignment:
+        folder.mkdir(exist_ok=True)
+        links = load_alignments(write_links(folder / "links", copy_lines(6000, 1)), encoded)
+    made = Trainer(encoded, folder, config, 1, torch.device(device), alignments=links)
     made.model.train()
     return made
 

@@ -56,6 +56,11 @@ def vectors(wildcards):
     return list(or_exit(PLAN.vectors, system_of(wildcards)).values())
 
 
+def links(wildcards):
+    """The file of word alignments that a training reads."""
+    return [str(file)] if (file := system_of(wildcards).alignments) else []
+
+
 def features_of(wildcards):
     """The image features that a translation reads, and the file that it writes first."""
     w = wildcards

@@ -7,6 +7,7 @@ rule train:
         encoded=lambda w: LAYOUT.encoded(system_of(w)),
         features=lambda w: by_content(seen(w), training_of(w)),
         vectors=lambda w: by_content(vectors(w), training_of(w)),
+        links=lambda w: by_content(links(w), training_of(w)),
         # The model of a parent that the workflow trains. `config` has the checksum of one in a folder.
         parent=lambda w: parent_of(w) if PLAN.parent_run(w.table, w.system, int(w.seed)) else [],
     output:
@@ -27,9 +28,11 @@ rule train:
     params:
         run=lambda w, output: Path(output.training).parent,
         config=lambda w: experiment(system_of(w)),
-        content=lambda w: content([*seen(w), *vectors(w)], training_of(w)),
-        # Word vectors and a parent too. A function of `input` is not compared with that of the last run.
-        images=lambda w, input: commands.train_options(input.features, PLAN.vectors(system_of(w)), parent_of(w)),
+        content=lambda w: content([*seen(w), *vectors(w), *links(w)], training_of(w)),
+        # Word vectors, a parent and alignments too. A function of `input` is not compared with that of the last run.
+        images=lambda w, input: commands.train_options(
+            input.features, PLAN.vectors(system_of(w)), parent_of(w), system_of(w).alignments
+        ),
     shell:
         resumable(
             LAUNCH
