@@ -71,10 +71,9 @@ def train(
         config, parent = read_parent(initialise, encoded, config, state)
         _check_tying(config, meta, encoded)
         start = load_vectors(encoded, vectors or {}, config.model.width)
-        features = feature_fingerprint(config.model, images)
         links = _load_alignments(alignments, encoded, config)
-        guides = links.fingerprint if links else {}
-        inputs = _inputs(config, seed, meta, start.fingerprint | parent.fingerprint | features | guides)
+        fingerprints = feature_fingerprint(config.model, images) | (links.fingerprint if links else {})
+        inputs = _inputs(config, seed, meta, start.fingerprint | parent.fingerprint | fingerprints)
         same = identity(config, inputs)
         with exclusive(run / "train.lock", run) if processes.first else nullcontext():
             if processes.first:

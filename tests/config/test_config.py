@@ -294,7 +294,7 @@ def test_defaults_are_part_of_what_paths_and_states_leave_out() -> None:
     """
     defaults = {
         "Cleaning": "4eb3d697", "Subwords": "4a2b2669", "TransformerConfig": "b5174fc3",
-        "RecurrentConfig": "81062fc1", "Training": "4e83c213", "MultimodalConfig": "f812708f", "Decoding": "4c0a3142",
+        "RecurrentConfig": "81062fc1", "Training": "9bbb82aa", "MultimodalConfig": "f812708f", "Decoding": "4c0a3142",
         "Consistency": "bfaff4a9",
     }  # fmt: skip
     models = [
