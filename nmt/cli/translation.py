@@ -23,6 +23,7 @@ from nmt.system.errors import ConfigError, printable
 
 if TYPE_CHECKING:
     from nmt.system.chunks import Shard
+    from nmt.translation.align import Alignment
     from nmt.translation.translator import Translator
 
 
@@ -225,12 +226,26 @@ def total_line(total: dict[str, Any], target: Path) -> str:
 @click.argument("model", type=PATH)
 @click.argument("source", type=PATH)
 @click.argument("target", type=PATH)
-@click.option("--layer", type=COUNT, show_default="the last, or the best for --gold", help="Layer of the attention.")
+@click.option(
+    "--layer",
+    type=COUNT,
+    show_default="the one whose linked words predict each other best",
+    help="Layer of the attention. Without it, standard error says what was found of each layer.",
+)
+@click.option("--head", type=COUNT, show_default="the mean of all", help="Head of the attention.")
+@click.option(
+    "--valid",
+    type=PATH,
+    nargs=2,
+    metavar="SOURCE TARGET",
+    show_default="the text itself",
+    help="Text and its translation, raw, to choose the layer by.",
+)
 @click.option(
     "--gold",
     type=PATH,
     show_default="none",
-    help="File of alignments of this text: each layer's error rate goes to standard error, and the best layer is used.",
+    help="File of true alignments of the text that the layer is chosen by; the lowest error rate decides.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object per line, with the words and their links.")
 @click.option("--out", type=PATH, show_default="standard output", help="File for the alignments.")
@@ -240,6 +255,8 @@ def align(
     source: Path,
     target: Path,
     layer: int | None,
+    head: int | None,
+    valid: tuple[Path, Path] | None,
     gold: Path | None,
     as_json: bool,
     out: Path | None,
@@ -255,19 +272,19 @@ def align(
     from nmt.scoring.files import read_texts
     from nmt.system.files import check_not_input, check_writable
     from nmt.translation.align import align as align_pairs
-    from nmt.translation.align import choose_layer, links_of, pharaoh, read_pharaoh
+    from nmt.translation.align import links_of, pharaoh
 
     if out:
         check_writable(out)
-        check_not_input(out, [source, target, *([gold] if gold else [])])
-    texts = read_texts({"target": target, "source": source})
+        check_not_input(out, [source, target, *(valid or []), *([gold] if gold else [])])
+    files = [(source, target), *([valid] if valid else [])]
+    texts = [read_texts({"target": translation, "source": text}) for text, translation in files]
     translator = _load_translator(model, device, threads, single=True)
-    check_endings(translator.languages, source, target)
-    with tqdm(total=len(texts["source"]), unit="pair", disable=None) as bar:
-        alignments = align_pairs(translator, texts["source"], texts["target"], bar.update)
-    chosen, rates = choose_layer(alignments, layer, read_pharaoh(gold, alignments) if gold else None)
-    for number, rate in enumerate(rates, 1):
-        click.echo(f"layer {number}: alignment error rate {rate:.4f}{' (used)' * (number == chosen)}", err=True)
+    for pair in files:
+        check_endings(translator.languages, *pair)
+    with tqdm(total=sum(len(text["source"]) for text in texts), unit="pair", disable=None) as bar:
+        alignments, *chosen_by = [align_pairs(translator, t["source"], t["target"], bar.update, head) for t in texts]
+    chosen = _chosen_layer(layer, chosen_by[0] if chosen_by else alignments, gold)
     rows = [(alignment, links_of(alignment, chosen)) for alignment in alignments]
     if skipped := sum(bool(a.source and a.target and not links) for a, links in rows):
         click.echo(f"{target}: {skipped:,} lines are longer than the model's positions and have no links", err=True)
@@ -276,6 +293,21 @@ def align(
         write_output("".join(json.dumps(fact, ensure_ascii=False) + "\n" for fact in facts), out)
     else:
         write_output("".join(f"{pharaoh(links)}\n" for _, links in rows), out)
+
+
+def _chosen_layer(layer: int | None, alignments: "Sequence[Alignment]", gold: Path | None) -> int:
+    """The given layer, or the best one for some pairs; standard error says what was found of each layer."""
+    from nmt.translation.align import check_layer, choose_layer, read_pharaoh
+
+    if layer:
+        check_layer(layer, alignments)
+        if not gold:
+            return layer
+    best, values = choose_layer(alignments, read_pharaoh(gold, alignments) if gold else None)
+    measure = "alignment error rate" if gold else "log-likelihood of the links"
+    for number, value in enumerate(values, 1):
+        click.echo(f"layer {number}: {measure} {value:.4f}{' (used)' * (number == (layer or best))}", err=True)
+    return layer or best
 
 
 def _load_translator(model: Path, device: str, threads: int | None, single: bool) -> "Translator":

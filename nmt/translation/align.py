@@ -1,5 +1,7 @@
 """Word alignments of given translations, from the attention of one layer."""
 
+import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from nmt.config.models import source_attentions
 from nmt.data.alignments import parse_links
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.lines import read_lines
@@ -32,32 +35,37 @@ def align(
     sources: Sequence[str],
     targets: Sequence[str],
     progress: Callable[[int], Any] = lambda _: None,
+    head: int | None = None,
 ) -> list[Alignment]:
     """Align the words of raw lines and their translations.
 
     Each target word gets one link: to the source word with the most attention while the model wrote the target word.
-    The attention is the mean over the heads of the decoder's attention over the source, and over the pieces of the
-    target word. The attention over a source word is the sum over its pieces.
+    The attention is that of one head of the decoder over the source, or the mean of all heads, and the mean over the
+    pieces of the target word. The attention over a source word is the sum over its pieces.
 
     Args:
         translator: a model with attention, or an ensemble of them.
         sources: raw lines in the model's source language.
         targets: the raw translation of each line.
         progress: called with 1 after each pair.
+        head: number of the head, from 1; None for the mean of all.
 
     Raises:
-        ConfigError: the model has no attention.
+        ConfigError: the model has no attention, or no such head.
     """
     if not translator.has_attention:
         raise ConfigError("nmt align: expected a model with attention, got one without; name another")
+    heads = source_attentions(translator.model.config)[1]
+    if head and head > heads:
+        raise ConfigError(f"--head: expected 1 to {heads}, got {head}")
     alignments = []
     for source, target in zip(sources, targets, strict=True):
-        alignments.append(_align(translator, translator.clean(source), translator.clean(target, 1)))
+        alignments.append(_align(translator, translator.clean(source), translator.clean(target, 1), head))
         progress(1)
     return alignments
 
 
-def _align(translator: Translator, source: str, target: str) -> Alignment:
+def _align(translator: Translator, source: str, target: str, head: int | None) -> Alignment:
     """Align the words of a cleaned pair by each layer."""
     limit = translator.model.longest - 2
     [ids], [source_ids] = translator.target.encode([target]), translator.source.encode([source])
@@ -65,7 +73,8 @@ def _align(translator: Translator, source: str, target: str) -> Alignment:
     target_words = _words(translator.target, ids)
     if len(ids) > limit or not ids or not source_ids:
         return Alignment(_texts(source_words), _texts(target_words), [set()])
-    attention = translator.attentions(source, Translation("", 0.0, ids)).weights["source"].mean(1)  # (L, T + 1, S + 2)
+    heads = translator.attentions(source, Translation("", 0.0, ids)).weights["source"]  # (L, H, T + 1, S + 2)
+    attention = heads[:, head - 1] if head else heads.mean(1)
     by_word = _membership(target_words, mean=True) @ attention[:, :-1, 1:-1] @ _membership(source_words).T
     links = [{(i, j) for j, i in enumerate(layer)} for layer in by_word.argmax(-1).tolist()]
     return Alignment(_texts(source_words), _texts(target_words), links)
@@ -117,29 +126,44 @@ def error_rate(found: Sequence[Links], gold: Sequence[Links]) -> float:
     return 1 - 2 * shared / total if total else 0.0
 
 
-def choose_layer(
-    alignments: Sequence[Alignment], layer: int | None, gold: Sequence[Links] | None
-) -> tuple[int, list[float]]:
-    """Choose the layer whose links are used.
+def likelihood(found: Sequence[tuple[Alignment, Links]]) -> float:
+    """Return how well the linked source words tell the target words: nats per link, 0 at best.
+
+    This is the logarithm of IBM model 1's translation probability (Brown and others 1993) of each link, estimated from
+    the counts of all other links (leaving one out, Ney and others 1995). It is smoothed by the frequency of the target
+    word. Wrong links join words at random, so they are improbable.
+    """
+    links = [(alignment.source[i], alignment.target[j]) for alignment, pairs in found for i, j in sorted(pairs)]
+    both, sources, targets = Counter(links), Counter(source for source, _ in links), Counter(word for _, word in links)
+    logs = (math.log((both[link] - 1 + targets[link[1]] / len(links)) / sources[link[0]]) for link in links)
+    return math.fsum(logs) / max(len(links), 1)
+
+
+def choose_layer(alignments: Sequence[Alignment], gold: Sequence[Links] | None = None) -> tuple[int, list[float]]:
+    """Choose the layer, from 1, with the best links: of equally good ones the last.
 
     Args:
-        alignments: the aligned pairs.
-        layer: a given layer, from 1; None for the one with the lowest error rate, or without ``gold`` the last.
+        alignments: aligned pairs.
         gold: the true links of the pairs.
 
     Returns:
-        The layer, and with ``gold`` the alignment error rate of each layer.
-
-    Raises:
-        ConfigError: there is no such layer.
+        The layer, and what it was chosen by, of each layer: the alignment error rate, or without ``gold`` the
+        `likelihood`.
     """
+    numbers = range(1, max((len(alignment.links) for alignment in alignments), default=1) + 1)
+    by_layer = [[links_of(alignment, number) for alignment in alignments] for number in numbers]
+    if gold is not None:
+        rates = [error_rate(links, gold) for links in by_layer]
+        return min(reversed(numbers), key=lambda n: rates[n - 1]), rates
+    likelihoods = [likelihood(list(zip(alignments, links, strict=True))) for links in by_layer]
+    return max(reversed(numbers), key=lambda n: likelihoods[n - 1]), likelihoods
+
+
+def check_layer(layer: int, alignments: Sequence[Alignment]) -> None:
+    """Raise ConfigError unless the alignments have this layer, from 1."""
     layers = max((len(alignment.links) for alignment in alignments), default=1)
-    if layer is not None and layer > layers:
+    if layer > layers:
         raise ConfigError(f"--layer: expected 1 to {layers}, got {layer}")
-    numbers = range(1, layers + 1)
-    rates = [error_rate([links_of(a, n) for a in alignments], gold) for n in numbers] if gold is not None else []
-    best = min(numbers, key=lambda n: rates[n - 1]) if rates else layers
-    return layer or best, rates
 
 
 def links_of(alignment: Alignment, layer: int) -> Links:
