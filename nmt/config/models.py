@@ -80,8 +80,19 @@ class BaseTransformerConfig(Strict):
     ffn: Positive = Field(2048, description="inner width of the feed-forward sub-layers")
     heads: Positive = Field(8, description="attention heads")
     norm: Literal["post", "pre"] = Field("post", description="layer normalisation after or before each sub-layer")
-    activation: Literal["relu", "gelu", "swish"] = Field(
-        "relu", description="activation of the feed-forward sub-layers; swish: x · sigmoid(x)"
+    normalisation: Literal["layer", "rms"] = Field(
+        "layer",
+        description="kind of normalisation; rms: by the root mean square, without biases (Zhang and Sennrich 2019)",
+    )
+    activation: Literal["relu", "gelu", "swish", "geglu", "swiglu"] = Field(
+        "relu",
+        description="activation of the feed-forward sub-layers; swish: x · sigmoid(x); geglu, swiglu: gelu or swish of "
+        "one linear layer times another one, which makes three matrices of two (Shazeer 2020)",
+    )
+    key_value_heads: Positive | None = Field(
+        None,
+        description="heads of keys and values, a divisor of heads: so many query heads share each of them (Ainslie and "
+        "others 2023; 1: Shazeer 2019); null: as many as heads",
     )
     attention_output: bool = Field(
         True, description="a linear layer follows the heads of each attention; false: the heads side by side"
@@ -89,7 +100,11 @@ class BaseTransformerConfig(Strict):
     attention_bias: bool = Field(True, description="the linear layers of each attention have biases")
     output_bias: bool = Field(False, description="the output projection has a bias")
     tied: Tied = "decoder"
-    positions: Literal["sinusoidal", "learned"] = Field("sinusoidal", description="positional encoding")
+    positions: Literal["sinusoidal", "learned", "rotary"] = Field(
+        "sinusoidal",
+        description="positional encoding; rotary: nothing is added to the embeddings, but the queries and keys of "
+        "self-attention are rotated by their positions (Su and others 2021)",
+    )
     max_positions: Positions = Field(512, description="longest sentence, in pieces with BOS and EOS")
     scale_embeddings: bool = Field(True, description="multiply embeddings by sqrt(width)")
     context: Literal["none", "gru"] = Field(
@@ -105,7 +120,18 @@ class BaseTransformerConfig(Strict):
             raise ValueError(f"context: gru needs an even width, half of it for each direction, got {self.width}")
         if self.width % 2 and self.positions == "sinusoidal":
             raise ValueError(f"sinusoidal positions need an even width, got {self.width}")
+        if self.positions == "rotary" and self.width // self.heads % 2:
+            raise ValueError(
+                f"rotary positions need an even width of each head, got width {self.width} and {self.heads} heads"
+            )
+        if self.heads % self.groups:
+            raise ValueError(f"key_value_heads must divide heads, got {self.groups} and {self.heads}")
         return self
+
+    @property
+    def groups(self) -> int:
+        """Number of heads of keys and values."""
+        return self.key_value_heads or self.heads
 
 
 class TransformerConfig(BaseTransformerConfig):
@@ -150,9 +176,13 @@ class MultimodalConfig(BaseTransformerConfig):
     )
 
     @model_validator(mode="after")
-    def _keys_need_queries(self) -> Self:
+    def _fusion_fits(self) -> Self:
         if self.keys != "layer" and self.fusion != "queries":
             raise ValueError(f"keys: {self.keys} is for fusion: queries only, got fusion: {self.fusion}; leave it out")
+        if self.positions == "rotary" and self.fusion != "gated":
+            raise ValueError(
+                f"positions: rotary needs fusion: gated, got {self.fusion}: regions of a picture have no positions"
+            )
         return self
 
 

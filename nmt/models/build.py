@@ -71,7 +71,7 @@ def outline(config: ModelConfig, vocabularies: Sequence[int], pad: int, weights:
     rows = max(getattr(config, "regions", 0), config.max_positions if config.kind != "recurrent" else 0)
     if layers > weights or rows * config.width > TABLE:
         return None
-    if getattr(config, "positions", None) == "sinusoidal":
+    if getattr(config, "positions", None) in ("sinusoidal", "rotary"):
         config = config.model_copy(update={"max_positions": 3})  # the table is computed, and no weight
     with _WithoutWeights():
         return build(config, vocabularies[0], vocabularies[1], pad)

@@ -62,25 +62,28 @@ class Embedding(nn.Module):
 
 
 class PositionalEmbedding(Embedding):
-    """Piece embeddings, optionally times sqrt(width), plus positions, then dropout."""
+    """Piece embeddings, optionally times sqrt(width), plus positions unless these are rotary, then dropout."""
 
-    positions: Tensor
+    positions: Tensor | None
 
     def __init__(self, vocabulary: int, config: BaseTransformerConfig, pad: int) -> None:
         scale = math.sqrt(config.width) if config.scale_embeddings else 1.0
         super().__init__(vocabulary, config.width, pad, scale, config.dropout.embedding)
         if config.positions == "learned":
             self.positions = nn.Parameter(torch.randn(config.max_positions, config.width) * config.width**-0.5)
+        elif config.positions == "rotary":
+            self.positions = None  # self-attention has them
         else:
             self.register_buffer("positions", sinusoidal(config.max_positions, config.width), persistent=False)
 
     def add_positions(self, x: Tensor) -> Tensor:
         """Add the encodings of positions 0 to T - 1 to embeddings (B, T, D)."""
-        return x + self.positions[: x.shape[1]]
+        return x if self.positions is None else x + self.positions[: x.shape[1]]
 
     def at(self, ids: Tensor, position: int) -> Tensor:
         """Embed ids (R,) at one position as (R, D), without dropout."""
-        return F.embedding(ids, self.pieces.weight) * self.scale + self.positions[position]
+        x = F.embedding(ids, self.pieces.weight) * self.scale
+        return x if self.positions is None else x + self.positions[position]
 
 
 class Context(nn.Module):

@@ -4,6 +4,9 @@ For few rows, the arithmetic of a step takes less time than calling modules and 
 looks up the weights once per batch, and repeats the computation of `DecoderLayer` for a single position.
 """
 
+from collections.abc import Callable
+from functools import partial
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -23,8 +26,8 @@ class IncrementalLayer:
         self.inner, self.outer = _weights(feed_forward.inner), _weights(feed_forward.outer)
         self.activation = feed_forward.activation
         self.pre = layer.residuals[0].pre
-        norms = [residual.norm for residual in layer.residuals]
-        self.norms = [(norm.normalized_shape, *_weights(norm), norm.eps) for norm in norms]
+        self.groups, self.rotary = attention.groups, attention.rotary
+        self.norms = [_norm(residual.norm) for residual in layer.residuals]
 
     def __call__(
         self, x: Tensor, past: Tensor, position: int, written: Tensor, source: KeysValues, mask: Tensor
@@ -33,10 +36,10 @@ class IncrementalLayer:
 
         Args:
             x: input (R, D).
-            past: buffer for keys and values (2, R, H, t, D/H), filled before this position; this call adds its own.
+            past: buffer for keys and values (2, R, K, t, D/H), filled before this position; this call adds its own.
             position: number of this position, from 0.
             written: additive mask (1, 1, 1, t) that hides the positions after this one.
-            source: keys and values of the source sentences, each (B, H, S, D/H).
+            source: keys and values of the source sentences, each (B, K, S, D/H).
             mask: additive mask of the source (B, 1, 1, S).
 
         Returns:
@@ -47,19 +50,20 @@ class IncrementalLayer:
         return self._add_output(2, x, self._feed_forward(self._sublayer_input(2, x)))
 
     def _sublayer_input(self, sublayer: int, x: Tensor) -> Tensor:
-        return self._norm(sublayer, x) if self.pre else x
+        return self.norms[sublayer](x) if self.pre else x
 
     def _add_output(self, sublayer: int, x: Tensor, output: Tensor) -> Tensor:
-        return x + output if self.pre else self._norm(sublayer, x + output)
-
-    def _norm(self, sublayer: int, x: Tensor) -> Tensor:
-        return torch.layer_norm(x, *self.norms[sublayer])
+        return x + output if self.pre else self.norms[sublayer](x + output)
 
     def _attend(self, x: Tensor, past: Tensor, position: int, written: Tensor) -> Tensor:
-        projected = F.linear(x, *self.project).view(x.shape[0], 3, self.heads, -1).transpose(0, 1)
-        past.select(3, position).copy_(projected[1:])
+        heads, groups = self.heads, self.groups
+        projected = F.linear(x, *self.project).view(x.shape[0], heads + 2 * groups, -1)
+        if self.rotary:
+            rotated = self.rotary.at(projected[:, : heads + groups], position)
+            projected = torch.cat([rotated, projected[:, heads + groups :]], 1)
+        past.select(3, position).copy_(projected[:, heads:].view(x.shape[0], 2, groups, -1).transpose(0, 1))
         keys, values = past.unbind(0)
-        mixed = attend(projected[0].unsqueeze(2), keys, values, written)  # (R, H, 1, D/H)
+        mixed = attend(projected[:, :heads].unsqueeze(2), keys, values, written)  # (R, H, 1, D/H)
         return _linear(mixed.flatten(1), self.output)
 
     def _attend_to_source(self, x: Tensor, source: KeysValues, mask: Tensor) -> Tensor:
@@ -73,8 +77,15 @@ class IncrementalLayer:
         return F.linear(self.activation(F.linear(x, *self.inner)), *self.outer)
 
 
-def _weights(layer: nn.Linear | nn.LayerNorm) -> Weights:
+def _weights(layer: nn.Linear) -> Weights:
     return layer.weight, layer.bias
+
+
+def _norm(norm: nn.LayerNorm | nn.RMSNorm) -> Callable[[Tensor], Tensor]:
+    shape, weight = norm.normalized_shape, norm.weight
+    if isinstance(norm, nn.LayerNorm):
+        return partial(torch.layer_norm, normalized_shape=shape, weight=weight, bias=norm.bias, eps=norm.eps)
+    return partial(torch.rms_norm, normalized_shape=shape, weight=weight, eps=norm.eps)
 
 
 def _output(attention: Attention) -> Weights | None:

@@ -1,29 +1,50 @@
 """Transformer layers for training: feed-forward, residual connection, encoder layer, decoder layer."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import cast
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nmt.config.models import BaseTransformerConfig
-from nmt.models.attention import Attention
+from nmt.models.attention import Attention, Rotary
 from nmt.models.dropout import Dropout
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "swish": F.silu}
+GATES: dict[str, Callable[[Tensor], Tensor]] = {"geglu": F.gelu, "swiglu": F.silu}
+
+
+def gated(gate: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    """Multiply one half of x (…, 2F) by the activation of the other: (…, F) (Shazeer 2020, equation 6)."""
+    gates, values = x.chunk(2, -1)
+    return gate(gates) * values
+
+
+def make_norm(config: BaseTransformerConfig) -> nn.LayerNorm | nn.RMSNorm:
+    """Make a normalisation of rows of the model's width; both kinds have the same epsilon."""
+    if config.normalisation == "rms":
+        return nn.RMSNorm(config.width, eps=1e-5)
+    return nn.LayerNorm(config.width)
 
 
 class FeedForward(nn.Module):
-    """Two linear layers with a non-linearity between them (Vaswani and others 2017, section 3.3)."""
+    """Two linear layers with a non-linearity between them (Vaswani and others 2017, section 3.3).
+
+    With a gated activation, the first one computes gates and values, twice the inner width, in one product.
+    """
 
     def __init__(self, config: BaseTransformerConfig) -> None:
         super().__init__()
-        self.inner = nn.Linear(config.width, config.ffn)
+        gate = GATES.get(config.activation)
+        self.inner = nn.Linear(config.width, 2 * config.ffn if gate else config.ffn)
         self.outer = nn.Linear(config.ffn, config.width)
-        self.activation = ACTIVATIONS[config.activation]
+        self.activation = partial(gated, gate) if gate else ACTIVATIONS[config.activation]
         self.dropout = Dropout(config.dropout.activation)
+        for weight in (*torch.split(self.inner.weight, config.ffn), self.outer.weight):
+            nn.init.xavier_uniform_(weight)
         for layer in (self.inner, self.outer):
-            nn.init.xavier_uniform_(layer.weight)
             nn.init.zeros_(layer.bias)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -37,7 +58,7 @@ class Residual(nn.Module):
     def __init__(self, config: BaseTransformerConfig) -> None:
         super().__init__()
         self.pre = config.norm == "pre"
-        self.norm = nn.LayerNorm(config.width)
+        self.norm = make_norm(config)
         self.dropout = Dropout(config.dropout.residual)
 
     def sublayer_input(self, x: Tensor) -> Tensor:
@@ -53,9 +74,9 @@ class Residual(nn.Module):
 class EncoderLayer(nn.Module):
     """Self-attention, then feed-forward."""
 
-    def __init__(self, config: BaseTransformerConfig) -> None:
+    def __init__(self, config: BaseTransformerConfig, rotary: Rotary | None = None) -> None:
         super().__init__()
-        self.attention = Attention(config)
+        self.attention = Attention(config, rotary)
         self.feed_forward = FeedForward(config)
         self.residuals = cast("Sequence[Residual]", nn.ModuleList(Residual(config) for _ in range(2)))
 
@@ -70,9 +91,9 @@ class EncoderLayer(nn.Module):
 class DecoderLayer(nn.Module):
     """Masked self-attention, then attention over the source, then feed-forward."""
 
-    def __init__(self, config: BaseTransformerConfig) -> None:
+    def __init__(self, config: BaseTransformerConfig, rotary: Rotary | None = None) -> None:
         super().__init__()
-        self.attention = Attention(config)
+        self.attention = Attention(config, rotary)
         self.source_attention = Attention(config)
         self.feed_forward = FeedForward(config)
         self.residuals = cast("Sequence[Residual]", nn.ModuleList(Residual(config) for _ in range(3)))

@@ -10,11 +10,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nmt.config.models import MultimodalConfig, TransformerConfig
-from nmt.models.attention import VECTOR, KeysValues, watch
+from nmt.models.attention import VECTOR, KeysValues, Rotary, watch
 from nmt.models.base import TranslationModel
 from nmt.models.embedding import Context, PositionalEmbedding, causal_mask
 from nmt.models.incremental import IncrementalLayer
-from nmt.models.layers import DecoderLayer, EncoderLayer
+from nmt.models.layers import DecoderLayer, EncoderLayer, make_norm
 from nmt.system.machine import pytorch_kernels
 
 MANY = 256  # from this number of encoder positions, or rows of a step, shape-specific matrix kernels pay off
@@ -26,8 +26,8 @@ class State:
 
     position: int  # number of the next step, from 0
     layers: Sequence[IncrementalLayer]
-    past: Sequence[Tensor]  # per layer, keys and values (2, R, H, t, D/H); unused from ``position`` on
-    source: Sequence[KeysValues]  # per layer, keys and values, each (B, H, S, D/H)
+    past: Sequence[Tensor]  # per layer, keys and values (2, R, K, t, D/H); unused from ``position`` on
+    source: Sequence[KeysValues]  # per layer, keys and values, each (B, K, S, D/H)
     source_mask: Tensor  # (B, 1, 1, S) additive
 
 
@@ -47,11 +47,13 @@ class Transformer(TranslationModel):
             self.target_embedding.pieces = self.source_embedding.pieces
         self.context = Context(config) if config.context == "gru" else None
         self.waits_for_gpu = self.context is not None
-        encoder = (EncoderLayer(config) for _ in range(config.layers))
-        decoder = (DecoderLayer(config) for _ in range(config.decoder_layers or config.layers))
+        size = config.width // config.heads
+        rotary = Rotary(config.max_positions, size) if config.positions == "rotary" else None
+        encoder = (EncoderLayer(config, rotary) for _ in range(config.layers))
+        decoder = (DecoderLayer(config, rotary) for _ in range(config.decoder_layers or config.layers))
         self.encoder = cast("Sequence[EncoderLayer]", nn.ModuleList(encoder))
         self.decoder = cast("Sequence[DecoderLayer]", nn.ModuleList(decoder))
-        last = [nn.LayerNorm(config.width) if config.norm == "pre" else nn.Identity() for _ in range(2)]
+        last = [make_norm(config) if config.norm == "pre" else nn.Identity() for _ in range(2)]
         self.encoder_norm, self.decoder_norm = last
         self.unseen = int(isinstance(config, TransformerConfig) and not config.source_bos)
         self.projection = nn.Linear(config.width, target_vocabulary, bias=config.output_bias)
@@ -131,8 +133,7 @@ class Transformer(TranslationModel):
             projected = [layer.source_attention.keys_values(memory) for layer in self.decoder]
         source_keys_values = [(keys.contiguous(), values.contiguous()) for keys, values in projected]
         layers = [IncrementalLayer(layer) for layer in self.decoder]
-        heads, width = self.config.heads, self.config.width
-        empty = memory.new_empty(2, len(source), heads, 0, width // heads)
+        empty = memory.new_empty(2, len(source), self.config.groups, 0, self.config.width // self.config.heads)
         return State(0, layers, [empty] * len(layers), source_keys_values, mask)
 
     def step(self, state: State, last: Tensor) -> tuple[Tensor, State]:

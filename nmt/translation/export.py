@@ -4,6 +4,7 @@ import shutil
 import warnings
 from collections.abc import Sequence
 from importlib import metadata
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,7 +15,7 @@ from nmt.config.choices import Quantization
 from nmt.data import card
 from nmt.models.attention import Attention
 from nmt.models.embedding import PositionalEmbedding
-from nmt.models.layers import FeedForward
+from nmt.models.layers import GATES, FeedForward
 from nmt.models.multimodal import Multimodal
 from nmt.models.transformer import Transformer
 from nmt.system.errors import ConfigError, DataError
@@ -171,18 +172,23 @@ def specification(translator: Translator, model: Transformer) -> Any:
 
     The attention of CTranslate2 has the same fused products as ours. Self-attention computes queries, keys and values
     in one product. Attention over the source computes the queries in one product, keys and values in another. Positions
-    are always our table, because CTranslate2 orders the sinusoids differently.
+    are always our table, because CTranslate2 orders the sinusoids differently; rotary ones are rotated by halves too.
     """
-    from ctranslate2.specs import TransformerSpec
     from ctranslate2.specs.common_spec import Activation
+    from ctranslate2.specs.transformer_spec import TransformerDecoderSpec, TransformerEncoderSpec, TransformerSpec
 
     config = model.config
     activation = {"relu": Activation.RELU, "gelu": Activation.GELU, "swish": Activation.SWISH}
-    spec = TransformerSpec.from_config(
-        (len(model.encoder), len(model.decoder)),
-        config.heads,
-        pre_norm=config.norm == "pre",
-        activation=activation[config.activation],
+    activation |= {"geglu": Activation.GELU, "swiglu": Activation.SWISH}
+    options: dict[str, Any] = {
+        "pre_norm": config.norm == "pre", "rms_norm": config.normalisation == "rms",
+        "activation": activation[config.activation], "ffn_glu": config.activation in GATES,
+        "rotary_dim": 0 if config.positions == "rotary" else None, "rotary_interleave": False,
+        "num_heads_kv": config.key_value_heads,
+    }  # fmt: skip
+    spec = TransformerSpec(
+        TransformerEncoderSpec(len(model.encoder), config.heads, **options),
+        TransformerDecoderSpec(len(model.decoder), config.heads, **options),
     )
     _encoder(spec.encoder, model)
     _decoder(spec.decoder, model)
@@ -194,7 +200,7 @@ def specification(translator: Translator, model: Transformer) -> Any:
 
 
 def _encoder(spec: Any, model: Transformer) -> None:
-    _embedding(spec, spec.embeddings[0], model.source_embedding)
+    _embedding(spec, spec.embeddings[0], model.source_embedding, model.longest)
     for to, layer in zip(spec.layer, model.encoder, strict=True):
         around_attention, around_feed_forward = layer.residuals
         _attention(to.self_attention, layer.attention, around_attention.norm, [3])
@@ -204,7 +210,7 @@ def _encoder(spec: Any, model: Transformer) -> None:
 
 
 def _decoder(spec: Any, model: Transformer) -> None:
-    _embedding(spec, spec.embeddings, model.target_embedding)
+    _embedding(spec, spec.embeddings, model.target_embedding, model.longest)
     for to, layer in zip(spec.layer, model.decoder, strict=True):
         around_attention, around_source, around_feed_forward = layer.residuals
         _attention(to.self_attention, layer.attention, around_attention.norm, [3])
@@ -218,10 +224,13 @@ def _decoder(spec: Any, model: Transformer) -> None:
         spec.projection.bias = _array(model.projection.bias[pieces])
 
 
-def _embedding(spec: Any, pieces: Any, embedding: PositionalEmbedding) -> None:
+def _embedding(spec: Any, pieces: Any, embedding: PositionalEmbedding, longest: int) -> None:
     pieces.weight = _array(embedding.pieces.weight)
     spec.scale_embeddings = embedding.scale != 1
-    spec.position_encodings.encodings = _array(embedding.positions)
+    if embedding.positions is not None:
+        spec.position_encodings.encodings = _array(embedding.positions)
+    elif hasattr(spec, "position_encodings"):  # the encoder always adds positions, rotary or not
+        spec.position_encodings.encodings = _array(torch.zeros(longest, embedding.pieces.embedding_dim))
 
 
 def _attention(spec: Any, attention: Attention, norm: nn.Module, products: Sequence[int]) -> None:
@@ -234,7 +243,8 @@ def _attention(spec: Any, attention: Attention, norm: nn.Module, products: Seque
         products: for each linear layer before the output, how many of queries, keys and values it computes.
     """
     project, output, width = attention.project, attention.output, attention.project.in_features
-    sizes = [width * count for count in products]
+    parts = iter(attention.sizes)
+    sizes = [sum(islice(parts, count)) for count in products]
     biases = [None] * len(sizes) if project.bias is None else torch.split(project.bias, sizes)
     for linear, weight, bias in zip(spec.linear, torch.split(project.weight, sizes), biases, strict=False):
         _linear(linear, weight, bias)
@@ -246,8 +256,11 @@ def _attention(spec: Any, attention: Attention, norm: nn.Module, products: Seque
 
 
 def _feed_forward(spec: Any, feed_forward: FeedForward, norm: nn.Module) -> None:
-    for to, layer in ((spec.linear_0, feed_forward.inner), (spec.linear_1, feed_forward.outer)):
-        _linear(to, layer.weight, layer.bias)
+    inner, outer = feed_forward.inner, feed_forward.outer
+    parts = [spec.linear_0, *([spec.linear_0_noact] if hasattr(spec, "linear_0_noact") else [])]
+    for part, weight, bias in zip(parts, inner.weight.chunk(len(parts)), inner.bias.chunk(len(parts)), strict=True):
+        _linear(part, weight, bias)
+    _linear(spec.linear_1, outer.weight, outer.bias)
     _norm(spec.layer_norm, norm)
 
 
@@ -258,7 +271,9 @@ def _linear(spec: Any, weight: Tensor, bias: Tensor | None) -> None:
 
 
 def _norm(spec: Any, norm: Any) -> None:
-    spec.gamma, spec.beta = _array(norm.weight), _array(norm.bias)
+    spec.gamma = _array(norm.weight)
+    if isinstance(norm, nn.LayerNorm):
+        spec.beta = _array(norm.bias)
 
 
 def _array(tensor: Tensor) -> Any:

@@ -19,8 +19,10 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "recurrent": RECURRENT | {"cell": "gru", "bidirectional": True},
     "local attention": RECURRENT | {"attention": {"kind": "local-p"}, "input_feeding": True},
     "bare attention": SMALL | {"attention_output": False, "attention_bias": False},
-    "queries": SMALL | {"kind": "multimodal", "channels": 8},
-    "gated": SMALL | {"kind": "multimodal", "channels": 8, "fusion": "gated"},
+    "newer options": SMALL
+    | {"positions": "rotary", "normalisation": "rms", "activation": "swiglu", "key_value_heads": 1, "norm": "pre"},
+    "queries": SMALL | {"kind": "multimodal", "channels": 8, "key_value_heads": 1},
+    "gated": SMALL | {"kind": "multimodal", "channels": 8, "fusion": "gated", "positions": "rotary"},
 }
 
 

@@ -70,6 +70,16 @@ VARIANTS = [
     {"attention_output": output, "attention_bias": bias}
     for output, bias in [(False, False), (False, True), (True, False)]
 ]
+VARIANTS += [
+    {"normalisation": "rms"},
+    {"normalisation": "rms", "norm": "pre"},
+    {"activation": "swiglu"},
+    {"activation": "geglu", "attention_bias": False},
+    {"positions": "rotary"},
+    {"key_value_heads": 2},
+    {"key_value_heads": 1},
+    {"norm": "pre", "normalisation": "rms", "activation": "swiglu", "positions": "rotary", "key_value_heads": 2},
+]
 
 
 @pytest.mark.parametrize("settings", VARIANTS, ids=lambda settings: "-".join(map(str, settings.values())))

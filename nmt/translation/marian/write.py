@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt.config.models import TransformerConfig
+from nmt.models.layers import GATES
 from nmt.models.multimodal import Multimodal
 from nmt.models.transformer import Transformer
 from nmt.system.errors import ConfigError
@@ -72,15 +73,18 @@ def _supported(folder: Path, translator: Translator) -> TransformerConfig:
     elif translator.source.bytewise or translator.source.whole_words or translator.target.whole_words:
         got = "byte-level pieces" if translator.source.bytewise else "whole words"
     else:
+        assert isinstance(config, TransformerConfig)
         expected: dict[str, str | bool] = {"norm": "post", "positions": "sinusoidal", "context": "none"}
-        expected |= {"attention_output": True, "attention_bias": True}
+        expected |= {"attention_output": True, "attention_bias": True, "normalisation": "layer"}
         wrong = [f"{key}: {getattr(config, key)}" for key, value in expected.items() if getattr(config, key) != value]
+        wrong += [f"activation: {config.activation}"] * (config.activation in GATES)
+        wrong += [f"key_value_heads: {config.groups}"] * (config.groups != config.heads)
         got = ", ".join(wrong).lower()
     if got:
         raise ConfigError(
-            "--format huggingface: expected a post-norm Transformer with sinusoidal positions and BPE, and attention "
-            f"with output projections and biases, got {got} in {folder}, which MarianMTModel does not support; use "
-            "--format pyfunc"
+            "--format huggingface: expected a post-norm Transformer with sinusoidal positions and BPE, layer "
+            "normalisation, no gates, and attention with output projections, biases and as many heads of keys as of "
+            f"queries, got {got} in {folder}, which MarianMTModel does not support; use --format pyfunc"
         )
     assert isinstance(config, TransformerConfig)
     return config
