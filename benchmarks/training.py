@@ -229,8 +229,10 @@ def flops(m: dict[str, Any], vocabulary: int, batches: Sequence[Batch]) -> float
         encoder = s * sum(2 * 4 * d * (size + d) for size in inputs)
         products = encoder + t * layers * 8 * d * d + s * 2 * d * d + ts * 3 * d + t * 3 * d * d
     else:
-        encoder = s * (4 * d * d + 2 * d * m["ffn"]) + 2 * d * ss
-        decoder = t * (6 * d * d + 2 * d * m["ffn"]) + s * 2 * d * d + 2 * d * (tt + ts)
+        keys_values = 2 * d * d // m["heads"] * (m.get("key_value_heads") or m["heads"])
+        feed_forward = (3 if m.get("activation") in ("geglu", "swiglu") else 2) * d * m["ffn"]
+        encoder = s * (2 * d * d + keys_values + feed_forward) + 2 * d * ss
+        decoder = t * (4 * d * d + keys_values + feed_forward) + s * keys_values + 2 * d * (tt + ts)
         products = layers * (encoder + decoder)
     return 3 * 2 * (products + t * d * vocabulary) / t
 

@@ -33,8 +33,11 @@ def batch(sentences: int, source: int, target: int) -> Batch:
     )
 
 
-def test_matrix_products_of_a_transformer_are_those_that_torch_counts() -> None:
-    sizes = {"layers": 3, "width": 16, "ffn": 40, "heads": 2}
+@pytest.mark.parametrize(
+    "options", [{}, {"activation": "swiglu", "key_value_heads": 2, "positions": "rotary", "normalisation": "rms"}]
+)
+def test_matrix_products_of_a_transformer_are_those_that_torch_counts(options: dict[str, str | int]) -> None:
+    sizes = {"layers": 3, "width": 16, "ffn": 40, "heads": 4} | options
     model = build(TransformerConfig.model_validate(sizes), 30, 50, 0)
     pairs = batch(4, 7, 9)
     with FlopCounterMode(display=False) as counter:

@@ -20,6 +20,9 @@ from nmt.training.trainer import Trainer
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 TRANSFORMER = {"layers": 2, "width": 64, "ffn": 128, "heads": 4}
+OPTIONS = TRANSFORMER | {
+    "normalisation": "rms", "activation": "swiglu", "positions": "rotary", "key_value_heads": 2, "norm": "pre",
+}  # fmt: skip
 RECURRENT = {"kind": "recurrent", "layers": 2, "width": 32, "tied": "none", "teacher_forcing": 1.0}
 CHANGES: list[dict[str, Any]] = [
     {},
@@ -52,9 +55,12 @@ def gradients(of: Trainer, batch: Batch, by: BatchFunction) -> tuple[Tensor, Ten
     return sums, flat
 
 
+@pytest.mark.parametrize("model", [TRANSFORMER, OPTIONS])
 @pytest.mark.parametrize("training", CHANGES)
-def test_a_graph_adds_the_gradients_that_calls_add(copy_corpus: Path, tmp_path: Path, training: dict[str, Any]) -> None:
-    ours = trainer(copy_corpus, tmp_path, TRANSFORMER | {"dropout": 0.1}, "cuda", **training)
+def test_a_graph_adds_the_gradients_that_calls_add(
+    copy_corpus: Path, tmp_path: Path, training: dict[str, Any], model: dict[str, Any]
+) -> None:
+    ours = trainer(copy_corpus, tmp_path, model | {"dropout": 0.1}, "cuda", **training)
     by_graph = ours.gradients._accumulate
     assert isinstance(by_graph, GraphPerShape)
     batches = [batch for update in islice(ours.updates.after(ours.progress), 8) for batch in update.batches]
@@ -114,7 +120,7 @@ def losses(of: Trainer) -> list[float]:
     return values
 
 
-@pytest.mark.parametrize("model", [TRANSFORMER, RECURRENT])
+@pytest.mark.parametrize("model", [TRANSFORMER, OPTIONS, RECURRENT])
 def test_losses_are_those_of_the_cpu(copy_corpus: Path, tmp_path: Path, model: dict[str, Any]) -> None:
     model = model | {"dropout": 0.0}
     on_gpu, on_cpu = (losses(trainer(copy_corpus, tmp_path / each, model, each)) for each in ("cuda", "cpu"))

@@ -51,6 +51,8 @@ SHORT = {
 RECURRENT = {"kind": "recurrent", "layers": 2, "width": 32, "dropout": 0.1, "tied": "none", "teacher_forcing": 0.75}
 KINDS: dict[str, dict[str, Any]] = {
     "transformer": SMALL,
+    "newer options": SMALL
+    | {"normalisation": "rms", "activation": "swiglu", "positions": "rotary", "key_value_heads": 1, "norm": "pre"},
     "s2s": RECURRENT | {"attention": {"kind": "none"}},
     "local attention": RECURRENT | {"attention": {"kind": "local-p", "score": "dot", "window": 3}},
     "context feeding": RECURRENT
@@ -207,7 +209,7 @@ def test_killed_anywhere_and_started_again_ends_bit_identical(
     assert losses(records) == losses(expected)
 
 
-@pytest.mark.parametrize("kind", ["context feeding", "image queries"])
+@pytest.mark.parametrize("kind", ["context feeding", "image queries", "newer options"])
 def test_other_models_and_a_loss_by_sentence_resume_bit_identical(copy_corpus: Path, tmp_path: Path, kind: str) -> None:
     options = {"loss_mean": "sentences", "checkpoint_every": "2 updates", "validation_bleu": False}
     for updates in (4, 8):
