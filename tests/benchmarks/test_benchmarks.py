@@ -16,8 +16,8 @@ from nmt.models.build import build
 from nmt.system.errors import DataError
 
 MODULES = (
-    "__main__", "alignment", "decoding", "equality", "export", "faults", "gpu", "growth", "hostile", "kills", "measure",
-    "peer_search", "peers", "serve", "stages", "training",
+    "__main__", "alignment", "architectures", "decoding", "equality", "export", "faults", "gpu", "growth", "hostile",
+    "kills", "measure", "peer_search", "peers", "serve", "stages", "training",
 )  # fmt: skip
 
 
