@@ -164,15 +164,14 @@ def attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> Tenso
     Returns:
         Weighted means of the values (B, H, T, D/H).
     """
-    shape = queries.shape
-    queries, mask = stack_groups(queries, keys, mask)
-    many = shape[0] >= MANY and queries.shape[2] * keys.shape[2] <= SHORT
+    if queries.shape[1] != keys.shape[1]:
+        stacked, mask = stack_groups(queries, keys, mask)
+        return attend(stacked, keys, values, mask).reshape(queries.shape)
+    many = queries.shape[0] >= MANY and queries.shape[2] * keys.shape[2] <= SHORT
     with pytorch_kernels():
         if many and not queries.is_cuda:
-            mixed = attention_weights(queries, keys, mask) @ values
-        else:
-            mixed = F.scaled_dot_product_attention(queries, keys, values, mask)
-    return mixed.reshape(shape)
+            return attention_weights(queries, keys, mask) @ values
+        return F.scaled_dot_product_attention(queries, keys, values, mask)
 
 
 def attention_weights(queries: Tensor, keys: Tensor, mask: Tensor) -> Tensor:

@@ -42,11 +42,12 @@ class TranslationModel(nn.Module, ABC):
             Decoder outputs (B, T, D).
         """
 
-    @abstractmethod
     def forward_watched(
         self, source: Tensor, target: Tensor, images: Tensor | None, layer: int
     ) -> tuple[Tensor, Tensor]:
         """Run the model with teacher forcing, and watch the attention of one decoder layer over the source.
+
+        Only guided alignment calls this; a model without attention does not need it.
 
         Args:
             source: ids (B, S).
@@ -57,6 +58,7 @@ class TranslationModel(nn.Module, ABC):
         Returns:
             Decoder outputs (B, T, D), and weights (B, H, T, S) with their gradients, before dropout.
         """
+        raise NotImplementedError(f"the attention of {type(self).__name__} cannot be watched")
 
     @abstractmethod
     def attentions(self, source: Tensor, target: Tensor, images: Tensor | None = None) -> dict[str, Tensor]:

@@ -4,8 +4,7 @@ For few rows, the arithmetic of a step takes less time than calling modules and 
 looks up the weights once per batch, and repeats the computation of `DecoderLayer` for a single position.
 """
 
-from collections.abc import Callable
-from functools import partial
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -27,7 +26,9 @@ class IncrementalLayer:
         self.activation = feed_forward.activation
         self.pre = layer.residuals[0].pre
         self.groups, self.rotary = attention.groups, attention.rotary
-        self.norms = [_norm(residual.norm) for residual in layer.residuals]
+        norms = [residual.norm for residual in layer.residuals]
+        self.normalise: Any = torch.layer_norm if isinstance(norms[0], nn.LayerNorm) else torch.rms_norm
+        self.norms = [_norm_arguments(norm) for norm in norms]
 
     def __call__(
         self, x: Tensor, past: Tensor, position: int, written: Tensor, source: KeysValues, mask: Tensor
@@ -50,10 +51,14 @@ class IncrementalLayer:
         return self._add_output(2, x, self._feed_forward(self._sublayer_input(2, x)))
 
     def _sublayer_input(self, sublayer: int, x: Tensor) -> Tensor:
-        return self.norms[sublayer](x) if self.pre else x
+        return self._norm(sublayer, x) if self.pre else x
 
     def _add_output(self, sublayer: int, x: Tensor, output: Tensor) -> Tensor:
-        return x + output if self.pre else self.norms[sublayer](x + output)
+        return x + output if self.pre else self._norm(sublayer, x + output)
+
+    def _norm(self, sublayer: int, x: Tensor) -> Tensor:
+        normalised: Tensor = self.normalise(x, *self.norms[sublayer])
+        return normalised
 
     def _attend(self, x: Tensor, past: Tensor, position: int, written: Tensor) -> Tensor:
         heads, groups = self.heads, self.groups
@@ -61,9 +66,10 @@ class IncrementalLayer:
         if self.rotary:
             rotated = self.rotary.at(projected[:, : heads + groups], position)
             projected = torch.cat([rotated, projected[:, heads + groups :]], 1)
-        past.select(3, position).copy_(projected[:, heads:].view(x.shape[0], 2, groups, -1).transpose(0, 1))
+        keys_values = projected.narrow(1, heads, 2 * groups).view(x.shape[0], 2, groups, -1)
+        past.select(3, position).copy_(keys_values.transpose(0, 1))
         keys, values = past.unbind(0)
-        mixed = attend(projected[:, :heads].unsqueeze(2), keys, values, written)  # (R, H, 1, D/H)
+        mixed = attend(projected.narrow(1, 0, heads).unsqueeze(2), keys, values, written)  # (R, H, 1, D/H)
         return _linear(mixed.flatten(1), self.output)
 
     def _attend_to_source(self, x: Tensor, source: KeysValues, mask: Tensor) -> Tensor:
@@ -81,11 +87,9 @@ def _weights(layer: nn.Linear) -> Weights:
     return layer.weight, layer.bias
 
 
-def _norm(norm: nn.LayerNorm | nn.RMSNorm) -> Callable[[Tensor], Tensor]:
-    shape, weight = norm.normalized_shape, norm.weight
-    if isinstance(norm, nn.LayerNorm):
-        return partial(torch.layer_norm, normalized_shape=shape, weight=weight, bias=norm.bias, eps=norm.eps)
-    return partial(torch.rms_norm, normalized_shape=shape, weight=weight, eps=norm.eps)
+def _norm_arguments(norm: nn.LayerNorm | nn.RMSNorm) -> tuple[Any, ...]:
+    weights = (norm.weight, norm.bias) if isinstance(norm, nn.LayerNorm) else (norm.weight,)
+    return norm.normalized_shape, *weights, norm.eps
 
 
 def _output(attention: Attention) -> Weights | None:
