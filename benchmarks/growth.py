@@ -11,6 +11,7 @@ import json
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ import numpy as np
 from benchmarks.measure import environment, peak_memory, process, table
 from nmt.config.data import SpecialIds
 from nmt.system.files import write_json
+from nmt.system.indices import Indices
 from nmt.text.subwords import SIDES
 
 FIXED = {"tokens": 4096, "width": 128, "vocabulary": 8192, "length": 16}
@@ -36,22 +38,28 @@ WARM = 2  # updates before the measurement
 Point = dict[str, float]  # the values of a point, its speed and its memory
 
 
-def synthetic(folder: Path, vocabulary: int, length: int, sentences: int) -> None:
-    """Write an encoded corpus of random ids, all sentences of one length. It has only the files that training reads."""
+def synthetic(folder: Path, vocabulary: int, lengths: Sequence[Indices]) -> None:
+    """Write an encoded corpus of random ids. It has only the files that training reads.
+
+    Args:
+        folder: an existing folder.
+        vocabulary: number of pieces of each side.
+        lengths: pieces of each sentence, without BOS and EOS, of the source and the target side.
+    """
     import sentencepiece
 
     random = np.random.default_rng(1)
     for split in ("train", "valid"):
-        for side in SIDES:
-            ids = random.integers(4, vocabulary, sentences * length)
+        for side, of_side in zip(SIDES, lengths, strict=True):
+            ids = random.integers(4, vocabulary, of_side.sum())
             np.save(folder / f"{split}.{side}.npy", ids.astype(np.uint16 if vocabulary <= 2**16 else np.int32))
-            np.save(folder / f"{split}.{side}.offsets.npy", np.arange(sentences + 1) * length)
+            np.save(folder / f"{split}.{side}.offsets.npy", np.concatenate([[0], of_side.cumsum()]))
     special = SpecialIds()
     sentencepiece.SentencePieceTrainer.train(  # validation needs a vocabulary, but decodes nothing
         sentence_iterator=iter(["a b"]), model_prefix=str(folder / "target"), model_type="word", hard_vocab_limit=False,
         pad_id=special.pad, unk_id=special.unk, bos_id=special.bos, eos_id=special.eos, minloglevel=2,
     )  # fmt: skip
-    (folder / "valid.references.txt").write_text("a\n" * sentences)
+    (folder / "valid.references.txt").write_text("a\n" * len(lengths[0]))
     sizes = dict.fromkeys(SIDES, vocabulary)
     subwords = {"subwords": {"joint": False}}
     meta = {"languages": "en-de", "splits": {}, "cleaning": {}, "vocabulary": sizes, "ids": special.model_dump()}
@@ -69,7 +77,8 @@ def train(tokens: int, width: int, vocabulary: int, length: int, updates: int, t
     model = {"layers": 2, "width": width, "ffn": 4 * width, "heads": width // 64, "max_positions": max(512, longest)}
     training = {"batch": f"{max(tokens, longest)} tokens", "updates": updates + WARM}
     with tempfile.TemporaryDirectory() as folder:
-        synthetic(Path(folder), vocabulary, length, (updates + WARM) * max(1, tokens // longest))
+        lengths = np.full((updates + WARM) * max(1, tokens // longest), length)
+        synthetic(Path(folder), vocabulary, (lengths, lengths))
         settings = Experiment.model_validate({"model": model, "training": training})
         trainer = Trainer(Path(folder), Path(folder, "state"), settings, 1, device)
         trainer.model.train()

@@ -1,6 +1,6 @@
 """Measure training speed on a GPU: a plain PyTorch loop, and ours with and without CUDA graphs. Draw a timeline.
 
-    python -m benchmarks.gpu ENCODED FIGURE [--recipes small,tiny,large]
+    python -m benchmarks.gpu.comparison ENCODED FIGURE [--recipes small,tiny,large]
 
 ENCODED is encoded text, which `snakemake inputs_multi30k_transformer` writes to results/encoded. All sides train models
 of the same sizes on the same forty batches. Two passes over the batches come first, to warm up and to record graphs.

@@ -1,0 +1,114 @@
+"""Search on a GPU: sentences per second and latency by model, beam and batch size."""
+
+import statistics
+import time
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from benchmarks.gpu.records import Measurement, Record, free_memory, memory, wait
+from nmt.config.data import SpecialIds
+from nmt.config.decoding import Decoding
+from nmt.config.models import TransformerConfig
+from nmt.models.build import build
+from nmt.models.search import Decoder, search
+from nmt.translation.translator import Translator
+
+MODELS: dict[str, tuple[dict[str, Any], int]] = {
+    "tiny": ({"layers": 4, "width": 128, "ffn": 256, "heads": 4}, 10_000),
+    "base": ({"layers": 6, "width": 512, "ffn": 2048, "heads": 8}, 32_000),
+}
+"""Models with random weights: their configuration and vocabulary."""
+DRY = {"tiny": ({"layers": 1, "width": 16, "ffn": 32, "heads": 2}, 60)}
+BATCH_SIZES = (64, 512, 1, 8)  # the most informative ones first
+BEAMS = (1, 5)
+SENTENCES = 1000
+FEWEST = 3  # batches that every measurement searches
+COLUMNS = (
+    "model", "beam", "batch", "sentences", "sentences/s", "pieces/s", "latency_ms", "ms_a_step", "tensors_mib",
+    "reserved_mib",
+)  # fmt: skip
+Rows = list[list[int]]
+
+
+def random_rows(vocabulary: int, sentences: int) -> Rows:
+    """Return sentences of random pieces. Their lengths are about those of Multi30K: 14 pieces, from 4 to 40."""
+    random = np.random.default_rng(1)
+    lengths = np.exp(random.normal(2.6, 0.35, sentences)).round().clip(4, 40).astype(int)
+    return [random.integers(4, vocabulary, length).tolist() for length in lengths]
+
+
+def batches_of(rows: Rows, size: int, ids: SpecialIds) -> list[Tensor]:
+    """Return padded batches of sentences of similar length, in random order: a part of them is a fair sample."""
+    ordered = sorted(rows, key=len)
+    parts = [ordered[i : i + size] for i in range(0, len(ordered), size)]
+    batches = []
+    for part in (parts[i] for i in np.random.default_rng(2).permutation(len(parts))):
+        batch = torch.full((len(part), max(map(len, part)) + 2), ids.pad)
+        for line, row in zip(batch, part, strict=True):
+            line[: len(row) + 2] = torch.tensor([ids.bos, *row, ids.eos])
+        batches.append(batch)
+    return batches
+
+
+def measure(
+    decoder: Decoder, batches: Sequence[Tensor], decoding: Decoding, ids: SpecialIds, device: torch.device, limit: float
+) -> Record:
+    """Search batches until all are done or the time is over, at least `FEWEST`; return speed, latency and memory.
+
+    The clock includes the copy of the ids to the GPU. Two batches come first, to warm up.
+    """
+    for batch in batches[:2]:
+        search(decoder, batch.to(device), decoding, ids)
+    free_memory()
+    began, took, sentences, pieces, steps = wait(device), list[float](), 0, 0, 0
+    for batch in batches:
+        started = wait(device)
+        found = search(decoder, batch.to(device), decoding, ids)
+        took.append(wait(device) - started)
+        lengths = [len(best[0].ids) + 1 for best in found if best]
+        sentences, pieces, steps = sentences + len(batch), pieces + sum(lengths), steps + max(lengths)
+        if len(took) >= FEWEST and time.perf_counter() - began > limit:
+            break
+    seconds = sum(took)
+    return {
+        "sentences": sentences, "sentences/s": sentences / seconds, "pieces/s": pieces / seconds,
+        "latency_ms": 1e3 * statistics.median(took), "ms_a_step": 1e3 * seconds / steps, "batches": len(took),
+    } | memory()  # fmt: skip
+
+
+def load(folder: Path, text: Path, device: torch.device) -> tuple[Decoder, Rows, SpecialIds]:
+    """Load a model folder; return its decoder, and the first sentences of a cleaned text as pieces."""
+    translator = Translator.load(folder, device.type)
+    lines = text.read_text(encoding="utf-8").splitlines()[:SENTENCES]
+    rows = [row[: translator.model.longest - 2] for row in translator.source.encode(lines) if row]
+    return translator.decoder, rows, translator.source.ids
+
+
+def cases(device: torch.device, model: Path | None, text: Path | None, dry: bool) -> list[tuple[Record, Measurement]]:
+    """Return the cases. A model with random weights writes as many pieces as its source has, because it cannot end."""
+    made: list[tuple[str, Decoder, Rows, SpecialIds, dict[str, Any]]] = []
+    if model and text:
+        made.append((model.name, *load(model, text, device), {}))
+    else:
+        for name, (settings, vocabulary) in (DRY if dry else MODELS).items():
+            torch.manual_seed(1)
+            ids = SpecialIds()
+            decoder = build(TransformerConfig.model_validate(settings), vocabulary, vocabulary, ids.pad)
+            rows = random_rows(vocabulary, 12 if dry else SENTENCES)
+            limits = {"length_factor": 1.0, "length_extra": 0}
+            made.append((name, decoder.to(device).eval(), rows, ids, limits))
+    found: list[tuple[Record, Measurement]] = []
+    for size in (4, 1) if dry else BATCH_SIZES:
+        for name, decoder, rows, ids, limits in made:
+            batches = batches_of(rows, size, ids)
+            for beam in BEAMS:
+                decoding = Decoding.model_validate({"beam": beam} | limits)
+                case = {"model": name, "beam": beam, "batch": size}
+                found.append((case, partial(measure, decoder, batches, decoding, ids, device)))
+    return found
