@@ -5,11 +5,12 @@
 Each result is a JSON line of ``--out``, written as soon as it is measured, the most valuable first. A part takes about
 ``--seconds``. What fails or finds no time left is recorded, and the rest goes on. Tables follow at the end.
 
-Search translates 1,000 sentences with random weights, or a model folder's cleaned text. Latency is the median time of a
-batch. Training uses `nmt.training.trainer` in bf16 on synthetic text. ``tflops`` counts matrix products with attention
-and output scores, without padding (`benchmarks.training.flops`); ``tflops_6np`` is 6 × parameters × target pieces.
-``peak_share`` compares ``tflops`` with square matrix products of 8,192 rows in bf16 in the same run. ``busy`` is the
-time in kernels, under the profiler, as a share of the time of an update without it.
+Search translates sentences in fp32 with random weights, or a model folder's cleaned text. Latency is the median time
+of a batch. Training uses `nmt.training.trainer` in bf16 on synthetic text. ``tflops`` counts matrix products with
+attention and output scores, without padding (`benchmarks.training.flops`). ``tflops_6np`` is 6 × parameters × target
+pieces. ``peak_share`` compares ``tflops`` with square matrix products of 8,192 rows in bf16 in the same run.
+``kernels`` is their number in an update of training or a step of search. ``busy`` is the time in them, as the profiler
+measures it, as a share of the time that an update or step takes without the profiler.
 """
 
 from importlib import metadata
@@ -41,8 +42,11 @@ def environment(device: torch.device, peak: float) -> Record:
 @click.option("--seconds", default=300.0, show_default=True, help="Time for each part.")
 @click.option("--model", type=click.Path(path_type=Path, exists=True), help="Model folder for search.")
 @click.option("--text", type=click.Path(path_type=Path, exists=True), help="Cleaned source text for --model.")
+@click.option("--sentences", default=1000, show_default=True, help="Sentences that search translates.")
 @click.option("--dry-run", is_flag=True, help="Tiny sizes, to try the script, on the CPU too.")
-def main(out: Path, parts: str, seconds: float, model: Path | None, text: Path | None, dry_run: bool) -> None:
+def main(
+    out: Path, parts: str, seconds: float, model: Path | None, text: Path | None, sentences: int, dry_run: bool
+) -> None:
     """Write results to --out, and print a table for each part."""
     names = parts.split(",")
     if unknown := [name for name in names if name not in COLUMNS]:
@@ -55,7 +59,7 @@ def main(out: Path, parts: str, seconds: float, model: Path | None, text: Path |
     records.add(environment(device, peak))
     for name in names:
         if name == "search":
-            records.measure(name, search.cases(device, model, text, dry_run), seconds)
+            records.measure(name, search.cases(device, model, text, sentences, dry_run), seconds)
         else:
             records.measure(name, training.cases(device, peak, dry_run), seconds)
     for name in names:

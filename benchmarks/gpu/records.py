@@ -11,7 +11,7 @@ import torch
 
 from benchmarks.measure import table
 
-LEAST = 2.0  # seconds; with less time left, no measurement starts
+LEAST = 0.02  # of a part's time; with less left, no measurement starts
 Record = dict[str, Any]
 Measurement = Callable[[float], Record]
 """From the seconds that the measurement should take to its results."""
@@ -45,23 +45,24 @@ class Records:
         for number, (case, measurement) in enumerate(cases):
             started = time.perf_counter()
             record = {"part": part} | case
-            if ends - started < LEAST:
+            if ends - started < LEAST * seconds:
                 self.add(record | {"skipped": "no time left"})
                 continue
+            free_memory()
             try:
                 record |= measurement((ends - started) / (len(cases) - number))
             except Exception as error:  # the other cases may succeed
                 record["error"] = f"{type(error).__name__}: {error}"[:500]
             self.add(record | {"took_s": round(time.perf_counter() - started, 2)})
-            free_memory()
 
     def table(self, part: str, columns: Sequence[str]) -> str:
         """Format the results of a part as a Markdown table; a case without results shows why."""
         rows = []
-        for record in self.all:
-            if record["part"] == part:
-                missing = str(record.get("error") or record.get("skipped") or "").split("\n")[0][:80]
-                rows.append([_cell(record.get(column, missing)) for column in columns])
+        for record in (record for record in self.all if record["part"] == part):
+            cells = [_cell(record.get(column, "–")) for column in columns]
+            if why := record.get("error") or record.get("skipped"):
+                cells[cells.index("–")] = str(why).split("\n")[0][:80]
+            rows.append(cells)
         return table(columns, rows)
 
 
@@ -79,7 +80,7 @@ def wait(device: torch.device) -> float:
 
 
 def free_memory() -> None:
-    """Free what earlier cases held on the GPU, and begin to measure peak memory anew."""
+    """Free what an earlier case held on the GPU, and measure peak memory anew."""
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()

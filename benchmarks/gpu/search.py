@@ -4,6 +4,7 @@ import statistics
 import time
 from collections.abc import Sequence
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from benchmarks.gpu.records import Measurement, Record, free_memory, memory, wait
+from benchmarks.gpu.kernels import kernels
+from benchmarks.gpu.records import Measurement, Record, memory, wait
 from nmt.config.data import SpecialIds
 from nmt.config.decoding import Decoding
 from nmt.config.models import TransformerConfig
 from nmt.models.build import build
 from nmt.models.search import Decoder, search
+from nmt.system.lines import read_lines
 from nmt.translation.translator import Translator
 
 MODELS: dict[str, tuple[dict[str, Any], int]] = {
@@ -27,11 +30,10 @@ MODELS: dict[str, tuple[dict[str, Any], int]] = {
 DRY = {"tiny": ({"layers": 1, "width": 16, "ffn": 32, "heads": 2}, 60)}
 BATCH_SIZES = (64, 512, 1, 8)  # the most informative ones first
 BEAMS = (1, 5)
-SENTENCES = 1000
 FEWEST = 3  # batches that every measurement searches
 COLUMNS = (
-    "model", "beam", "batch", "sentences", "sentences/s", "pieces/s", "latency_ms", "ms_a_step", "tensors_mib",
-    "reserved_mib",
+    "model", "beam", "batch", "sentences", "sentences/s", "pieces/s", "latency_ms", "ms_a_step", "kernels", "busy",
+    "tensors_mib", "reserved_mib",
 )  # fmt: skip
 Rows = list[list[int]]
 
@@ -57,58 +59,77 @@ def batches_of(rows: Rows, size: int, ids: SpecialIds) -> list[Tensor]:
 
 
 def measure(
-    decoder: Decoder, batches: Sequence[Tensor], decoding: Decoding, ids: SpecialIds, device: torch.device, limit: float
+    decoder: Decoder,
+    batches: Sequence[Tensor],
+    decoding: Decoding,
+    ids: SpecialIds,
+    device: torch.device,
+    profiled: bool,
+    limit: float,
 ) -> Record:
     """Search batches until all are done or the time is over, at least `FEWEST`; return speed, latency and memory.
 
-    The clock includes the copy of the ids to the GPU. Two batches come first, to warm up.
+    The clock includes the copy of the ids to the GPU. Two batches come first, to warm up. The number of steps is that
+    of the longest translation in each batch.
     """
-    for batch in batches[:2]:
-        search(decoder, batch.to(device), decoding, ids)
-    free_memory()
-    began, took, sentences, pieces, steps = wait(device), list[float](), 0, 0, 0
-    for batch in batches:
-        started = wait(device)
+
+    def run(batch: Tensor) -> list[int]:
         found = search(decoder, batch.to(device), decoding, ids)
-        took.append(wait(device) - started)
-        lengths = [len(best[0].ids) + 1 for best in found if best]
-        sentences, pieces, steps = sentences + len(batch), pieces + sum(lengths), steps + max(lengths)
+        wait(device)
+        return [len(best[0].ids) + 1 for best in found if best]
+
+    for batch in batches[:2]:
+        run(batch)
+    began, took, lengths = wait(device), list[float](), list[list[int]]()
+    for batch in batches:
+        started = time.perf_counter()
+        lengths.append(run(batch))
+        took.append(time.perf_counter() - started)
         if len(took) >= FEWEST and time.perf_counter() - began > limit:
             break
-    seconds = sum(took)
-    return {
-        "sentences": sentences, "sentences/s": sentences / seconds, "pieces/s": pieces / seconds,
-        "latency_ms": 1e3 * statistics.median(took), "ms_a_step": 1e3 * seconds / steps, "batches": len(took),
+    sentences, seconds, steps = sum(map(len, lengths)), sum(took), [max(of_batch) for of_batch in lengths]
+    record = {
+        "sentences": sentences, "sentences/s": sentences / seconds, "pieces/s": sum(map(sum, lengths)) / seconds,
+        "latency_ms": 1e3 * statistics.median(took), "ms_a_step": 1e3 * seconds / sum(steps), "batches": len(took),
     } | memory()  # fmt: skip
+    if profiled:
+        record |= kernels(lambda: run(batches[0]), device, steps[0], 1e3 * took[0] / steps[0], by_name=True)
+    return record
 
 
-def load(folder: Path, text: Path, device: torch.device) -> tuple[Decoder, Rows, SpecialIds]:
+def load(folder: Path, text: Path, sentences: int, device: torch.device) -> tuple[Decoder, Rows, SpecialIds]:
     """Load a model folder; return its decoder, and the first sentences of a cleaned text as pieces."""
     translator = Translator.load(folder, device.type)
-    lines = text.read_text(encoding="utf-8").splitlines()[:SENTENCES]
+    lines = list(islice(read_lines(text), sentences))
     rows = [row[: translator.model.longest - 2] for row in translator.source.encode(lines) if row]
     return translator.decoder, rows, translator.source.ids
 
 
-def cases(device: torch.device, model: Path | None, text: Path | None, dry: bool) -> list[tuple[Record, Measurement]]:
-    """Return the cases. A model with random weights writes as many pieces as its source has, because it cannot end."""
+def cases(
+    device: torch.device, model: Path | None, text: Path | None, sentences: int, dry: bool
+) -> list[tuple[Record, Measurement]]:
+    """Return the cases. A model with random weights writes as many pieces as its source has, because it cannot end.
+
+    The kernels are listed in cases of their own at the end, because calls may be slower once the profiler has run.
+    """
     made: list[tuple[str, Decoder, Rows, SpecialIds, dict[str, Any]]] = []
     if model and text:
-        made.append((model.name, *load(model, text, device), {}))
+        made.append((model.name, *load(model, text, sentences, device), {}))
     else:
         for name, (settings, vocabulary) in (DRY if dry else MODELS).items():
             torch.manual_seed(1)
             ids = SpecialIds()
             decoder = build(TransformerConfig.model_validate(settings), vocabulary, vocabulary, ids.pad)
-            rows = random_rows(vocabulary, 12 if dry else SENTENCES)
+            rows = random_rows(vocabulary, 12 if dry else sentences)
             limits = {"length_factor": 1.0, "length_extra": 0}
             made.append((name, decoder.to(device).eval(), rows, ids, limits))
+    sizes = (4, 1) if dry else BATCH_SIZES
     found: list[tuple[Record, Measurement]] = []
-    for size in (4, 1) if dry else BATCH_SIZES:
+    for size, profiled in [*((size, False) for size in sizes), (sizes[0], True)]:
         for name, decoder, rows, ids, limits in made:
-            batches = batches_of(rows, size, ids)
+            batches = batches_of(rows, size, ids)[: FEWEST if profiled else None]
             for beam in BEAMS:
                 decoding = Decoding.model_validate({"beam": beam} | limits)
                 case = {"model": name, "beam": beam, "batch": size}
-                found.append((case, partial(measure, decoder, batches, decoding, ids, device)))
+                found.append((case, partial(measure, decoder, batches, decoding, ids, device, profiled)))
     return found

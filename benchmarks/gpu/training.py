@@ -2,7 +2,6 @@
 
 import tempfile
 import time
-from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import closing
 from functools import partial
@@ -11,43 +10,40 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.profiler import ProfilerActivity
 
+from benchmarks.gpu.kernels import kernels
 from benchmarks.gpu.records import Measurement, Record, memory, wait
 from benchmarks.growth import synthetic
-from benchmarks.training import flops
+from benchmarks.training import RECIPES, flops
 from nmt.data.batches import Parallel
 from nmt.system.indices import Indices
+from nmt.training.cuda_graphs import GraphPerShape
 from nmt.training.experiment import Experiment
 from nmt.training.trainer import Trainer
 from nmt.training.updates import Update
 
 MODELS: dict[str, tuple[dict[str, Any], int, float]] = {
-    "small": ({"layers": 2, "width": 128, "ffn": 512, "heads": 2, "dropout": 0.1}, 8_192, 14),
-    "tiny": ({"layers": 4, "width": 128, "ffn": 256, "heads": 4, "dropout": 0.3}, 8_192, 14),
-    "lstm": (
-        {"kind": "recurrent", "layers": 2, "width": 256, "bidirectional": True, "tied": "none", "dropout": 0.2},
-        10_000,
-        12,
-    ),
-    "base": ({"layers": 6, "width": 512, "ffn": 2048, "heads": 8, "dropout": 0.1}, 32_000, 26),
+    "small": (RECIPES["small"]["model"], 8_192, 14),
+    "tiny": (RECIPES["tiny"]["model"], 8_192, 14),
+    "lstm": (RECIPES["lstm"]["model"], 10_000, 12),
+    "base": (RECIPES["large"]["model"], 32_000, 26),
     "big": ({"layers": 6, "width": 1024, "ffn": 4096, "heads": 16, "dropout": 0.3}, 32_000, 26),
     "dry": ({"layers": 1, "width": 16, "ffn": 32, "heads": 2}, 60, 8),
     "dry lstm": ({"kind": "recurrent", "layers": 1, "width": 16, "bidirectional": True, "tied": "none"}, 60, 8),
 }
-"""The configuration of each model, its vocabulary, and the mean pieces of a sentence."""
+"""For each model: its configuration, the pieces of its vocabulary, and the mean pieces of a sentence."""
 CASES = (
     ("base", "25000 tokens", "graphs"), ("big", "25000 tokens", "graphs"), ("big", "100000 tokens", "graphs"),
     ("tiny", "8192 tokens", "graphs"), ("small", "4096 tokens", "graphs"), ("lstm", "128 sentences", "calls"),
     ("base", "25000 tokens", "calls"), ("big", "25000 tokens", "calls"),
 )  # fmt: skip
 DRY = (("dry", "200 tokens", "graphs"), ("dry lstm", "8 sentences", "calls"))
-BATCHES = 8  # different shapes, which the updates repeat
+BATCHES = 6  # full ones, if sentences could be cut; the updates repeat them
+PASSES = 40  # at most, over the batches
 PROFILED = 3  # updates
-KERNELS = 12
 COLUMNS = (
     "model", "batch", "kind", "parameters", "pieces/s", "ms_an_update", "tflops", "tflops_6np", "peak_share",
-    "kernels", "busy", "tensors_mib", "reserved_mib",
+    "graphs", "kernels", "busy", "tensors_mib", "reserved_mib",
 )  # fmt: skip
 
 
@@ -66,7 +62,7 @@ def lengths_of(batch: str, mean: float) -> tuple[Indices, Indices]:
 
 
 def measure(
-    name: str, batch: str, kind: str, device: torch.device, peak: float, profiled: bool, limit: float
+    name: str, batch: str, kind: str, device: torch.device, peak: float, by_name: bool, passes: int, limit: float
 ) -> Record:
     """Train with `nmt.training.trainer` and return speed, arithmetic, memory and kernels.
 
@@ -78,7 +74,8 @@ def measure(
         kind: ``graphs`` as in a training of many epochs, or ``calls`` as in one of few.
         device: where to train.
         peak: speed of matrix products in TFLOP/s.
-        profiled: whether to list the kernels by name.
+        by_name: whether to list the kernels by name.
+        passes: most passes over the batches to measure.
         limit: seconds for the whole measurement.
     """
     began = time.perf_counter()
@@ -97,11 +94,13 @@ def measure(
             _train(trainer, updates, 2 * len(shapes), device)
             ready = time.perf_counter() - began
             pieces, seconds, count = 0, 0.0, 0
-            while not count or (time.perf_counter() - began < 0.8 * limit and count < 40 * len(shapes)):
+            while not count or (time.perf_counter() - began < 0.8 * limit and count < passes * len(shapes)):
                 taken = _train(trainer, updates, len(shapes), device)
                 pieces, seconds, count = pieces + taken[0], seconds + taken[1], count + len(shapes)
             used = memory()
-            kernels = _kernels(trainer, updates, device, profiled, 1e3 * seconds / count)
+            profiled = kernels(
+                lambda: _train(trainer, updates, PROFILED, device), device, PROFILED, 1e3 * seconds / count, by_name
+            )
     speed, parameters = pieces / seconds, sum(p.numel() for p in trainer.model.parameters() if p.requires_grad)
     padded = sum(shape.target[:, 1:].numel() for shape in shapes) / sum(shape.pieces for shape in shapes)
     return {
@@ -109,8 +108,14 @@ def measure(
         "pieces_an_update": pieces / count, "padded": padded - 1, "mflop_a_piece": per_piece / 1e6,
         "tflops": speed * per_piece / 1e12, "tflops_6np": 6 * parameters * speed / 1e12,
         "peak_share": speed * per_piece / 1e12 / peak, "peak_share_6np": 6 * parameters * speed / 1e12 / peak,
-        "warm_up_s": ready,
-    } | used | kernels  # fmt: skip
+        "warm_up_s": ready, "graphs": graphs_of(trainer),
+    } | used | profiled  # fmt: skip
+
+
+def graphs_of(trainer: Trainer) -> int:
+    """Return the number of shapes that have a graph: fewer than batches if there was no memory for more."""
+    accumulate = trainer.gradients._accumulate
+    return len(accumulate._graphs) if isinstance(accumulate, GraphPerShape) else 0
 
 
 def _updates(trainer: Trainer) -> Iterator[Update]:
@@ -130,39 +135,12 @@ def _train(trainer: Trainer, updates: Iterator[Update], count: int, device: torc
     return pieces, wait(device) - started
 
 
-def _kernels(
-    trainer: Trainer, updates: Iterator[Update], device: torch.device, by_name: bool, ms_an_update: float
-) -> Record:
-    """Profile some updates; return kernels an update, the share of the time that one runs, and the longest ones.
-
-    On the CPU, operators take the place of kernels.
-    """
-    on_gpu = device.type == "cuda"
-    activity = ProfilerActivity.CUDA if on_gpu else ProfilerActivity.CPU
-    with torch.profiler.profile(activities=[activity]) as profiler:
-        _train(trainer, updates, PROFILED, device)
-    wanted = torch.autograd.DeviceType.CUDA if on_gpu else torch.autograd.DeviceType.CPU
-    calls, times = defaultdict[str, int](int), defaultdict[str, float](float)
-    for event in profiler.events() or []:
-        if event.device_type == wanted and not getattr(event, "is_user_annotation", False):
-            calls[event.name] += 1
-            times[event.name] += event.time_range.elapsed_us() / 1e3 if on_gpu else event.self_cpu_time_total / 1e3
-    total = sum(times.values())
-    record: Record = {"kernels": sum(calls.values()) / PROFILED, "busy": total / PROFILED / ms_an_update}
-    if by_name:
-        record["longest_kernels"] = [
-            {"name": name[:160], "calls": calls[name] / PROFILED, "ms": time_ms / PROFILED, "share": time_ms / total}
-            for name, time_ms in sorted(times.items(), key=lambda item: -item[1])[:KERNELS]
-        ]
-    return record
-
-
 def cases(device: torch.device, peak: float, dry: bool) -> list[tuple[Record, Measurement]]:
     """Return the cases; base and big models list their longest kernels."""
     return [
         (
             {"model": name, "batch": batch, "kind": kind},
-            partial(measure, name, batch, kind, device, peak, name in ("base", "big", "dry")),
+            partial(measure, name, batch, kind, device, peak, name in ("base", "big", "dry"), 1 if dry else PASSES),
         )
         for name, batch, kind in (DRY if dry else CASES)
     ]

@@ -16,7 +16,8 @@ from nmt.models.build import build
 from nmt.system.errors import DataError
 
 MODULES = (
-    "__main__", "alignment", "architectures", "decoding", "equality", "export", "faults", "gpu", "growth", "hostile",
+    "__main__", "alignment", "architectures", "decoding", "equality", "export", "faults", "gpu", "gpu.comparison",
+    "growth", "hostile",
     "kills", "measure", "peer_search", "peers", "serve", "stages", "training",
 )  # fmt: skip
 
