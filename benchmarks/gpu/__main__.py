@@ -5,7 +5,7 @@
 Each result is a JSON line of ``--out``, written as soon as it is measured, the most valuable first. A part takes about
 ``--seconds``. What fails or finds no time left is recorded, and the rest goes on. Tables follow at the end.
 
-Search translates sentences in fp32 with random weights, or a model folder's cleaned text. Latency is the median time
+Search translates sentences with random weights, or a model folder's cleaned text in fp32. Latency is the median time
 of a batch. Training uses `nmt.training.trainer` in bf16 on synthetic text. ``tflops`` counts matrix products with
 attention and output scores, without padding (`benchmarks.training.flops`). ``tflops_6np`` is 6 × parameters × target
 pieces. ``peak_share`` compares ``tflops`` with square matrix products of 8,192 rows in bf16 in the same run.

@@ -81,8 +81,8 @@ def wait(device: torch.device) -> float:
 
 def free_memory() -> None:
     """Free what an earlier case held on the GPU, and measure peak memory anew."""
-    gc.collect()
     if torch.cuda.is_available():
+        gc.collect()
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
 

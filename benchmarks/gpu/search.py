@@ -22,18 +22,19 @@ from nmt.models.search import Decoder, search
 from nmt.system.lines import read_lines
 from nmt.translation.translator import Translator
 
-MODELS: dict[str, tuple[dict[str, Any], int]] = {
-    "tiny": ({"layers": 4, "width": 128, "ffn": 256, "heads": 4}, 10_000),
-    "base": ({"layers": 6, "width": 512, "ffn": 2048, "heads": 8}, 32_000),
-}
-"""Models with random weights: their configuration and vocabulary."""
-DRY = {"tiny": ({"layers": 1, "width": 16, "ffn": 32, "heads": 2}, 60)}
+TINY = {"layers": 4, "width": 128, "ffn": 256, "heads": 4}
+BASE = {"layers": 6, "width": 512, "ffn": 2048, "heads": 8}
+SMALLEST = {"layers": 1, "width": 16, "ffn": 32, "heads": 2}
+Sizes = tuple[str, str, dict[str, int], int]
+MODELS: list[Sizes] = [("tiny", "fp32", TINY, 10_000), ("base", "fp32", BASE, 32_000), ("base", "bf16", BASE, 32_000)]
+DRY: list[Sizes] = [("dry", "fp32", SMALLEST, 60), ("dry", "bf16", SMALLEST, 60)]
+"""Models with random weights: name, format of weights and computation, configuration, vocabulary."""
 BATCH_SIZES = (64, 512, 1, 8)  # the most informative ones first
 BEAMS = (1, 5)
 FEWEST = 3  # batches that every measurement searches
 COLUMNS = (
-    "model", "beam", "batch", "sentences", "sentences/s", "pieces/s", "latency_ms", "ms_a_step", "kernels", "busy",
-    "tensors_mib", "reserved_mib",
+    "model", "precision", "beam", "batch", "sentences", "sentences/s", "pieces/s", "latency_ms", "ms_a_step",
+    "kernels", "busy", "tensors_mib", "reserved_mib",
 )  # fmt: skip
 Rows = list[list[int]]
 
@@ -112,24 +113,25 @@ def cases(
 
     The kernels are listed in cases of their own at the end, because calls may be slower once the profiler has run.
     """
-    made: list[tuple[str, Decoder, Rows, SpecialIds, dict[str, Any]]] = []
+    made: list[tuple[Record, Decoder, Rows, SpecialIds, dict[str, Any]]] = []
     if model and text:
-        made.append((model.name, *load(model, text, sentences, device), {}))
+        made.append(({"model": model.name, "precision": "fp32"}, *load(model, text, sentences, device), {}))
     else:
-        for name, (settings, vocabulary) in (DRY if dry else MODELS).items():
+        for name, precision, settings, vocabulary in DRY if dry else MODELS:
             torch.manual_seed(1)
             ids = SpecialIds()
             decoder = build(TransformerConfig.model_validate(settings), vocabulary, vocabulary, ids.pad)
+            decoder = decoder.to(device, torch.bfloat16 if precision == "bf16" else torch.float32).eval()
             rows = random_rows(vocabulary, 12 if dry else sentences)
             limits = {"length_factor": 1.0, "length_extra": 0}
-            made.append((name, decoder.to(device).eval(), rows, ids, limits))
+            made.append(({"model": name, "precision": precision}, decoder, rows, ids, limits))
     sizes = (4, 1) if dry else BATCH_SIZES
     found: list[tuple[Record, Measurement]] = []
     for size, profiled in [*((size, False) for size in sizes), (sizes[0], True)]:
-        for name, decoder, rows, ids, limits in made:
+        for case, decoder, rows, ids, limits in made:
             batches = batches_of(rows, size, ids)[: FEWEST if profiled else None]
             for beam in BEAMS:
                 decoding = Decoding.model_validate({"beam": beam} | limits)
-                case = {"model": name, "beam": beam, "batch": size}
-                found.append((case, partial(measure, decoder, batches, decoding, ids, device, profiled)))
+                measurement = partial(measure, decoder, batches, decoding, ids, device, profiled)
+                found.append((case | {"beam": beam, "batch": size}, measurement))
     return found

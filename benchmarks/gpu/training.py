@@ -17,6 +17,7 @@ from benchmarks.growth import synthetic
 from benchmarks.training import RECIPES, flops
 from nmt.data.batches import Parallel
 from nmt.system.indices import Indices
+from nmt.training.checkpoint import Progress
 from nmt.training.cuda_graphs import GraphPerShape
 from nmt.training.experiment import Experiment
 from nmt.training.trainer import Trainer
@@ -37,7 +38,7 @@ CASES = (
     ("tiny", "8192 tokens", "graphs"), ("small", "4096 tokens", "graphs"), ("lstm", "128 sentences", "calls"),
     ("base", "25000 tokens", "calls"), ("big", "25000 tokens", "calls"),
 )  # fmt: skip
-DRY = (("dry", "200 tokens", "graphs"), ("dry lstm", "8 sentences", "calls"))
+DRY = (("dry", "100 tokens", "graphs"), ("dry lstm", "8 sentences", "calls"))
 BATCHES = 6  # full ones, if sentences could be cut; the updates repeat them
 PASSES = 40  # at most, over the batches
 PROFILED = 3  # updates
@@ -121,7 +122,7 @@ def graphs_of(trainer: Trainer) -> int:
 def _updates(trainer: Trainer) -> Iterator[Update]:
     """Repeat the trainer's updates for ever: prepared by its thread, and in pinned memory for a GPU."""
     while True:
-        with closing(trainer.updates.after(type(trainer.progress)())) as updates:
+        with closing(trainer.updates.after(Progress())) as updates:
             yield from updates
 
 

@@ -1,6 +1,7 @@
 """The GPU benchmark's dry run on the CPU, and its records."""
 
 import json
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,8 @@ def test_a_dry_run_measures_both_parts(tmp_path: Path, monkeypatch: pytest.Monke
     records, output = dry_run(tmp_path)
     assert records[0]["part"] == "environment" and records[0]["peak_tflops"] > 0
     searched = [record for record in records if record["part"] == "search"]
-    assert {(record["beam"], record["batch"]) for record in searched} == {(1, 4), (5, 4), (1, 1), (5, 1)}
+    cases = {(record["precision"], record["beam"], record["batch"]) for record in searched}
+    assert cases == set(product(("fp32", "bf16"), (1, 5), (4, 1)))
     assert all(record["sentences/s"] > 0 and record["pieces/s"] > record["sentences/s"] for record in searched)
     trained = {record["model"]: record for record in records if record["part"] == "training"}
     for name in ("dry", "dry lstm"):
@@ -36,7 +38,7 @@ def test_a_dry_run_measures_both_parts(tmp_path: Path, monkeypatch: pytest.Monke
         assert found["tflops"] * 1e12 == pytest.approx(found["pieces/s"] * found["mflop_a_piece"] * 1e6)
         assert found["peak_share"] == pytest.approx(found["tflops"] / records[0]["peak_tflops"])
     assert "no such model" in trained["no such model"]["error"]
-    assert "| dry | 200 tokens | graphs |" in output and "| no such model | 8 sentences | calls | KeyError" in output
+    assert "| dry | 100 tokens | graphs |" in output and "| no such model | 8 sentences | calls | KeyError" in output
 
 
 def test_an_error_or_no_time_is_recorded_and_the_rest_goes_on(tmp_path: Path) -> None:
