@@ -27,7 +27,7 @@ BASE = {"layers": 6, "width": 512, "ffn": 2048, "heads": 8}
 SMALLEST = {"layers": 1, "width": 16, "ffn": 32, "heads": 2}
 Sizes = tuple[str, str, dict[str, int], int]
 MODELS: list[Sizes] = [("tiny", "fp32", TINY, 10_000), ("base", "fp32", BASE, 32_000), ("base", "bf16", BASE, 32_000)]
-DRY: list[Sizes] = [("dry", "fp32", SMALLEST, 60), ("dry", "bf16", SMALLEST, 60)]
+DRY: list[Sizes] = [("dry", "bf16", SMALLEST, 60)]
 """Models with random weights: name, format of weights and computation, configuration, vocabulary."""
 BATCH_SIZES = (64, 512, 1, 8)  # the most informative ones first
 BEAMS = (1, 5)

@@ -41,7 +41,7 @@ CASES = (
 DRY = (("dry", "100 tokens", "graphs"), ("dry lstm", "8 sentences", "calls"))
 BATCHES = 6  # full ones, if sentences could be cut; the updates repeat them
 PASSES = 40  # at most, over the batches
-PROFILED = 3  # updates
+PROFILED = 2  # updates
 COLUMNS = (
     "model", "batch", "kind", "parameters", "pieces/s", "ms_an_update", "tflops", "tflops_6np", "peak_share",
     "graphs", "kernels", "busy", "tensors_mib", "reserved_mib",

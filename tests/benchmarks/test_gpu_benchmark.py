@@ -1,7 +1,6 @@
 """The GPU benchmark's dry run on the CPU, and its records."""
 
 import json
-from itertools import product
 from pathlib import Path
 
 import pytest
@@ -28,8 +27,8 @@ def test_a_dry_run_measures_both_parts(tmp_path: Path, monkeypatch: pytest.Monke
     records, output = dry_run(tmp_path)
     assert records[0]["part"] == "environment" and records[0]["peak_tflops"] > 0
     searched = [record for record in records if record["part"] == "search"]
-    cases = {(record["precision"], record["beam"], record["batch"]) for record in searched}
-    assert cases == set(product(("fp32", "bf16"), (1, 5), (4, 1)))
+    assert {(record["beam"], record["batch"]) for record in searched} == {(1, 4), (5, 4), (1, 1), (5, 1)}
+    assert sum("longest_kernels" in record for record in searched) == 2
     assert all(record["sentences/s"] > 0 and record["pieces/s"] > record["sentences/s"] for record in searched)
     trained = {record["model"]: record for record in records if record["part"] == "training"}
     for name in ("dry", "dry lstm"):
