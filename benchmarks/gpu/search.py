@@ -19,6 +19,7 @@ from nmt.config.decoding import Decoding
 from nmt.config.models import TransformerConfig
 from nmt.models.build import build
 from nmt.models.search import Decoder, search
+from nmt.system.errors import DataError
 from nmt.system.lines import read_lines
 from nmt.translation.translator import Translator
 
@@ -70,8 +71,8 @@ def measure(
 ) -> Record:
     """Search batches until all are done or the time is over, at least `FEWEST`; return speed, latency and memory.
 
-    The clock includes the copy of the ids to the GPU. Two batches come first, to warm up. The number of steps is that
-    of the longest translation in each batch.
+    The clock includes the copy of the ids to the GPU. The largest batch and the first one come before, to warm up. A
+    batch has as many steps as its longest translation has pieces.
     """
 
     def run(batch: Tensor) -> list[int]:
@@ -79,7 +80,7 @@ def measure(
         wait(device)
         return [len(best[0].ids) + 1 for best in found if best]
 
-    for batch in batches[:2]:
+    for batch in (max(batches, key=torch.Tensor.numel), batches[0]):
         run(batch)
     began, took, lengths = wait(device), list[float](), list[list[int]]()
     for batch in batches:
@@ -103,6 +104,8 @@ def load(folder: Path, text: Path, sentences: int, device: torch.device) -> tupl
     translator = Translator.load(folder, device.type)
     lines = list(islice(read_lines(text), sentences))
     rows = [row[: translator.model.longest - 2] for row in translator.source.encode(lines) if row]
+    if not rows:
+        raise DataError(f"{text}: expected sentences, got none; give cleaned text, one sentence a line")
     return translator.decoder, rows, translator.source.ids
 
 
