@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from nmt.cli.options import COUNT, OUTPUT, PATH, config_option, languages_option, load_settings, shard_option
+from nmt.config.choices import joined_subtags
 from nmt.system.errors import ConfigError
 from nmt.system.warnings import recorded
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("corpus")
-@click.argument("languages")
+@click.argument("languages", callback=lambda *given: joined_subtags(given[-1]))
 @click.argument("out", type=OUTPUT)
 @click.option(
     "--mirror",

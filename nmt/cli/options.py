@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from nmt.config.choices import PAIR, joined_subtags
 from nmt.system.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -66,9 +67,10 @@ class PositiveNumber(click.FloatRange):
 
 def check_languages(_: click.Context, __: click.Parameter, value: str) -> str:
     """Check a pair of languages; raises ConfigError."""
-    if not re.fullmatch(r"([a-z]{2,3})-(?!\1$)[a-z]{2,3}", value):
-        raise ConfigError(f"--languages: expected two, source-target, e.g. en-de, got '{value}'")
-    return value
+    languages = joined_subtags(value)
+    if not re.fullmatch(PAIR, languages) or len(set(languages.split("-"))) < 2:
+        raise ConfigError(f"--languages: expected two, source-target, e.g. en-de or en-zh_Hant, got '{value}'")
+    return languages
 
 
 def check_run_name(_: click.Context, __: click.Parameter, value: str) -> str:

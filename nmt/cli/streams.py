@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from nmt.system.errors import ConfigError, printable
+from nmt.text.languages import base
 
 
 def check_streams(files: Sequence[Path], out: Path | None) -> bool:
@@ -30,7 +31,7 @@ def check_endings(languages: Sequence[str], source: Path, target: Path) -> None:
     """Check that names of files that end with a language, like test.de, have the model's; raises ConfigError."""
     for path, expected in zip((source, target), languages, strict=True):
         ending = path.suffix.removeprefix(".")
-        if re.fullmatch("[a-z]{2}", ending) and ending not in (expected, "gz", "xz"):
+        if re.fullmatch("[a-z]{2}", base(ending)) and base(ending) not in (base(expected), "gz", "xz"):
             raise ConfigError(
                 f"{path}: expected text in '{expected}', as the model translates {'-'.join(languages)}, got a name "
                 f"that ends with '{ending}'; choose another model, or rename the file"

@@ -1,6 +1,13 @@
 """Names that both the settings and the command line offer; in their own module because pydantic is slow to import."""
 
+import re
 from typing import Literal, get_args
+
+LANGUAGE = r"[a-z]{2,3}(?:_[A-Z][a-z]{3})?(?:_(?:[A-Z]{2}|[0-9]{3}))?"
+"""A language's tag: ISO 639 code, script and region, e.g. en, eng, zh_Hant, pt_BR."""
+PAIR = f"{LANGUAGE}-{LANGUAGE}"
+"""Source and target language."""
+_SUBTAG = re.compile(r"(?<=[A-Za-z])[-_](?=(?:[A-Z][A-Za-z]{1,3}|[0-9]{3})(?![A-Za-z0-9]))")
 
 Network = Literal["resnet50", "efficientnet-lite0"]
 NETWORKS: tuple[Network, ...] = get_args(Network)
@@ -12,3 +19,8 @@ QUANTIZATIONS: tuple[Quantization, ...] = get_args(Quantization)
 ON_REQUEST = ("bleu1", "bleu2", "bleu3", "meteor", "meteor_nltk")
 Tokenizer = Literal["13a", "intl", "zh", "char", "none", "moses"]
 TOKENIZERS: tuple[Tokenizer, ...] = get_args(Tokenizer)
+
+
+def joined_subtags(languages: str) -> str:
+    """Join subtags by underscores, as a hyphen joins two languages: ``en-zh-Hant`` → ``en-zh_Hant``."""
+    return _SUBTAG.sub("_", languages)

@@ -19,11 +19,15 @@ class Cleaning(Strict):
         False, description="one spelling for digits, danda, nukta, joiners and vowel signs of Devanagari"
     )
     lowercase: bool = Field(True, description="lowercase all text")
-    punctuation: bool = Field(True, description="Moses punctuation normalisation")
+    punctuation: bool = Field(
+        True, description="Moses punctuation normalisation, of Latin, Greek and Cyrillic text and Hindi"
+    )
     ranges: bool = Field(False, description="replace the dash between two numbers by to (English) or तक (Hindi)")
     symbols: bool = Field(False, description="write English & and currency signs as words: $1 becomes 1 dollar")
     hyphens: bool = Field(False, description="replace the hyphen between two words by a space")
-    tokenize: Literal["moses", "none"] = Field("moses", description="tokeniser")
+    tokenize: Literal["moses", "none"] = Field(
+        "moses", description="tokeniser; text of languages written without spaces stays as it is"
+    )
     transliterate: Literal["none", "hk", "iast", "itrans"] = Field(
         "none",
         description="write Devanagari in Latin letters by Harvard-Kyoto, IAST or ITRANS; other scripts stay",
@@ -32,6 +36,9 @@ class Cleaning(Strict):
         "any", description="characters to keep; latin: Latin letters, digits and punctuation only"
     )
     max_words: Positive = Field(100, description="drop training pairs with a side of more words")
+    max_characters: Positive = Field(
+        500, description="the same for a language written without spaces: drop a side of more characters"
+    )
     max_ratio: Annotated[float, Field(ge=1), Number] = Field(
         9.0, description="drop training pairs with a larger ratio of lengths"
     )

@@ -15,7 +15,7 @@ from nmt.config.decoding import Decoding
 from nmt.config.models import ModelConfig, TransformerConfig, has_attention
 from nmt.config.selection import Selection
 from nmt.config.training import Training, check_guided, check_passes
-from nmt.config.types import SHA256, TAG, Name, Positive, Seed, Seeds, Strict, UserPath, matching
+from nmt.config.types import SHA256, TAG, Name, Pair, Positive, Seed, Seeds, Strict, UserPath, matching
 
 PARENT = r"^([A-Za-z0-9][\w.-]*/)?[A-Za-z0-9][\w.-]*$"
 
@@ -120,9 +120,7 @@ class System(Strict):
     """One trained configuration: data, subwords, model and training."""
 
     corpus: Name = Field(description="name of a corpus: built in, in nmt/corpora/corpora.yaml, or in config.yaml")
-    languages: Annotated[str, matching(r"^[a-z]{2,3}-[a-z]{2,3}$", "source-target, e.g. en-de")] = Field(
-        description="source and target language"
-    )
+    languages: Pair = Field(description="source and target language")
     back_translation: AddedText | None = Field(
         None,
         description="training pairs to add, whose source side is a translation (docs/how-to/add-translated-text.md)",

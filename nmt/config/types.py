@@ -13,6 +13,7 @@ from pydantic import (
     ValidationError,
 )
 
+from nmt.config.choices import LANGUAGE, PAIR, joined_subtags
 from nmt.system.errors import ConfigError
 from nmt.system.files import digest
 
@@ -23,7 +24,9 @@ def matching(pattern: str, expected: str) -> Any:
 
 
 Name = Annotated[str, matching(r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", "letters, digits, _ . -")]
-Language = Annotated[str, matching(r"^[a-z]{2,3}$", "two or three small letters, an ISO 639 code")]
+_Joined = BeforeValidator(lambda value: joined_subtags(value) if isinstance(value, str) else value)
+Language = Annotated[str, matching(f"^{LANGUAGE}$", "an ISO 639 code, e.g. de, zh_Hant or pt_BR"), _Joined]
+Pair = Annotated[str, matching(f"^{PAIR}$", "source-target, e.g. en-de or en-zh_Hant"), _Joined]
 BatchSize = Annotated[
     str, matching(r"^[1-9]\d* (sentences|tokens)$", "a number and sentences or tokens, e.g. 64 sentences")
 ]

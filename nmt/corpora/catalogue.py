@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
+from nmt.config.choices import LANGUAGE
 from nmt.config.data import CustomCorpus
 from nmt.config.system import System
 from nmt.config.types import Name, Strict
@@ -245,7 +246,7 @@ def _custom_files(custom: CustomCorpus) -> dict[str, dict[str, Path]]:
 
 def _sides(name: str, languages: str, sides: Mapping[str, Sequence[str]]) -> list[str]:
     """Split and check ``languages``: source and target, or one language of monolingual text."""
-    if not re.fullmatch(r"[a-z]{2,3}(-[a-z]{2,3})?", languages):
+    if not re.fullmatch(f"{LANGUAGE}(-{LANGUAGE})?", languages):
         raise ConfigError(f"languages: expected source-target, e.g. en-de, or one language, got '{languages}'")
     pair = languages.split("-")
     known = sorted({language for side in sides.values() for language in side})

@@ -3,14 +3,14 @@
 from itertools import product
 from pathlib import Path
 from tokenize import TokenError
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, Field
 
 from nmt.config.data import SpecialIds, Subwords
-from nmt.config.types import Name, Positive, matching
+from nmt.config.types import Name, Pair, Positive
 from nmt.system.errors import DataError, fitting
 from nmt.system.files import DROPPED, build_stored, check_regular, read_json, sha256
 from nmt.system.indices import Indices
@@ -31,7 +31,7 @@ class LearnedSubwords(BaseModel):
 class Meta(BaseModel):
     """The content of ``meta.json`` as far as training and averaging rely on it."""
 
-    languages: Annotated[str, matching(r"^[a-z]{2,3}-[a-z]{2,3}$", "source-target, e.g. en-de")]
+    languages: Pair
     splits: dict[str, dict[str, int | str]]
     vocabulary: dict[str, Positive]
     ids: SpecialIds

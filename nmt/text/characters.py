@@ -22,6 +22,13 @@ def is_blank(text: str) -> bool:
     return not _SEEN.search(text)
 
 
+def length(line: str, characters: bool) -> int:
+    """Count the words of a cleaned line, which single spaces separate, or its characters, spaces not counted."""
+    if characters:
+        return len(line) - line.count(" ")
+    return line.count(" ") + 1 if line else 0
+
+
 class _Characters(dict[int, str | int | None]):
     """Translation table for `str.translate` that computes each character's entry on first use."""
 

@@ -26,23 +26,26 @@ from nmt.system.errors import DataError
 from nmt.system.files import DROPPED, atomic_directory, read_json, write_json
 from nmt.system.lines import count_lines, read_lines
 from nmt.system.warnings import warn
-from nmt.text.characters import is_blank, latin_only, visible_only
+from nmt.text.characters import is_blank, latin_only, length, visible_only
 from nmt.text.join import COUNTS, DIGESTS, KEPT, SIDES, join
+from nmt.text.languages import base, has_rules, is_spaceless
 from nmt.text.repeats import WIDTH
 from nmt.text.steps import devanagari, hyphens, ranges, symbols
 from nmt.text.tokenize import detokenize, normalize_punctuation, tokenize
 from nmt.text.transliterate import scheme, to_devanagari, to_latin
 
-SPACELESS = {"zh", "ja", "th", "lo", "km", "my", "bo"}  # languages written without spaces between words
 CHUNK = 1_000_000
 """Pairs per chunk: chunks are written to disk one by one, and shards divide them among machines."""
 BATCH = 1000
 """Pairs per task of a worker process."""
 
-LONG_WORD = 10
-"""Characters per word, on average, above which a line of a spaceless language is not segmented into words."""
 TOKENISED = re.compile(r"&(?:apos|quot|amp|lt|gt|#91|#93|#124);|@-@| n(?:'|&apos;)t\b")
 """Marks of a tokeniser in raw text: escaped characters, split hyphens and split contractions."""
+
+JOINER = re.compile("[\u200c\u200d]")
+
+JOINERS_APART = {"hi-en-open", "flores200"}
+"""Corpora whose joiners are words of their own, as their published tables were made."""
 
 RULES = {"empty": "an empty side", "long": "max_words", "ratio": "max_ratio", "duplicate": "deduplicate"}
 """Reasons to drop a training pair, in the order in which they are checked, and the recipe key of each."""
@@ -55,10 +58,17 @@ Map = Callable[[Callable[[list[Pair]], Cleaned], Iterable[list[Pair]]], Iterable
 class Cleaner:
     """Cleaner of lines in one language by one recipe: ``Cleaner(recipe, "de")("Ein  Hund.")`` → ``"ein hund ."``."""
 
-    def __init__(self, recipe: Cleaning, language: str) -> None:
-        """Take a recipe and the language's ISO code, which selects rules for punctuation and tokenisation."""
+    def __init__(self, recipe: Cleaning, language: str, apart: bool = False) -> None:
+        """Take a recipe and the language's tag, which selects rules for punctuation and tokenisation.
+
+        Args:
+            recipe: the steps.
+            language: tag of the language.
+            apart: whether a joiner is a word of its own, as in corpora of tables that were published so.
+        """
         self.recipe = recipe
-        self.language = language
+        self.language = base(language)
+        self._apart = apart
         self._steps = [step for step in (ranges, symbols, hyphens) if getattr(recipe, step.__name__)]
         self._scheme = scheme(recipe, language)
 
@@ -83,13 +93,16 @@ class Cleaner:
         for step in self._steps:
             text = step(text, self.language)
         if self.recipe.tokenize == "moses":
-            text = tokenize(text, self.language)
+            text = tokenize(JOINER.sub(r" \g<0> ", text) if self._apart else text, self.language)
         if self._scheme:
             text = to_latin(text, self._scheme)
         if self.recipe.characters == "latin":
             allowed = latin_only(text)
             removed, text = removed + len(text) - len(allowed), self._normalize(allowed)
-        return "" if is_blank(text) else " ".join(text.split()), removed
+        words = text.split()
+        if not self._apart and not text.isascii():
+            words = [word for word in words if not is_blank(word)]
+        return "" if is_blank(text) else " ".join(words), removed
 
     def _normalize(self, text: str) -> str:
         return text if self.recipe.unicode == "none" else unicodedata.normalize(self.recipe.unicode, text)
@@ -104,7 +117,7 @@ def restore(text: str, language: str, recipe: Cleaning) -> str:
     """Undo cleaning as far as possible: return a cleaned line in its original script and detokenised."""
     if latin_scheme := scheme(recipe, language):
         text = to_devanagari(text, latin_scheme)
-    return detokenize(text, language) if recipe.tokenize == "moses" else text
+    return detokenize(text, base(language)) if recipe.tokenize == "moses" else text
 
 
 def clean(raw: Path, out: Path, recipe: Cleaning, languages: str, jobs: int = 1, shard: Shard | None = None) -> None:
@@ -148,11 +161,15 @@ def _clean_and_join(
 ) -> None:
     """Clean all missing chunks, join them to the files of each split and write the report."""
     report: dict[str, Any] = {}
+    languages: list[str] = settings["languages"].split("-")
+    spaceless = [is_spaceless(language) for language in languages]
+    _warn_of_missing_rules(languages, next(iter(texts.values())), recipe)
     with atomic_directory(out, "report.json") as part:
         for split, files in texts.items():
             places = _clean_chunks(chunks, split, files, recipe, run)
             outs, training = [part / file.name for file in files], split == "train"
-            counts = join(places, outs, part / DROPPED if training else None, training and recipe.deduplicate)
+            unique = training and recipe.deduplicate
+            counts = join(places, outs, part / DROPPED if training else None, unique, spaceless)
             report[split] = _report(counts, settings["languages"])
             own = settings["corpus"] not in names()
             _warn_of_text(split, files, counts, tokenises=own and recipe.tokenize == "moses")
@@ -166,31 +183,29 @@ def _clean_and_join(
         write_json(part / "report.json", settings | {"splits": report})
 
 
-def _warn_of_text(split: str, files: Sequence[Path], counts: Counter[str], tokenises: bool) -> None:
-    """Warn of text that has no spaces between words, and of text that would be tokenised twice."""
-    for side, file in zip(SIDES, files, strict=True):
-        language, of_lines = file.suffix.removeprefix("."), f"of {counts['read']:,} lines"
-        if unsegmented := counts[f"{side}_unsegmented"]:
+def _warn_of_missing_rules(languages: Sequence[str], files: Sequence[Path], recipe: Cleaning) -> None:
+    """Warn of languages whose text is tokenised without rules for it."""
+    for language, file in zip(languages, files, strict=True):
+        if recipe.tokenize == "moses" and not has_rules(language):
             warn(
-                "unsegmented text", file, unsegmented,
-                f"{unsegmented:,} {of_lines} have no spaces between words, as {language} is written without spaces, "
-                "but max_words, max_ratio and BLEU count words between spaces",
-                "segment the text into words first", split=split,
+                "language without rules", file, 1,
+                f"there are no tokenisation rules for the language '{language}', so Moses' general ones are used, and "
+                "its abbreviations of English",
+                "look at some lines of the cleaned text; cleaning: {tokenize: none} leaves it whole, for the subwords "
+                "to divide", scores=False,
             )  # fmt: skip
+
+
+def _warn_of_text(split: str, files: Sequence[Path], counts: Counter[str], tokenises: bool) -> None:
+    """Warn of text that would be tokenised twice."""
+    for side, file in zip(SIDES, files, strict=True):
+        of_lines = f"of {counts['read']:,} lines"
         if tokenises and (tokenised := counts[f"{side}_tokenised"]):
             warn(
                 "tokenised text", file, tokenised,
                 f"{tokenised:,} {of_lines} have marks of a tokeniser, such as &apos; or @-@, and are tokenised again",
                 "give raw text, or set cleaning: {tokenize: none}", split=split,
             )  # fmt: skip
-
-
-def _faults_of_line(text: str, language: str) -> Iterator[str]:
-    """Yield what is suspicious about a raw line: ``tokenised``, ``unsegmented``."""
-    if TOKENISED.search(text):
-        yield "tokenised"
-    if language in SPACELESS and len(text) > LONG_WORD * len(text.split()):
-        yield "unsegmented"
 
 
 def _clean_chunks(
@@ -203,7 +218,8 @@ def _clean_chunks(
     numbers = chunks.numbers(lines, shard)
     pairs = zip(*(read_lines(file, numbers.start * CHUNK) for file in files), strict=True)
     languages = [file.suffix.removeprefix(".") for file in files]
-    work = partial(_clean_batch, [Cleaner(recipe, language) for language in languages], split == "train")
+    apart = read_json(files[0].with_name("corpus.json"))["corpus"] in JOINERS_APART
+    work = partial(_clean_batch, [Cleaner(recipe, language, apart) for language in languages], split == "train")
     for place, block in chunks.missing(pairs, numbers, f"{split}-"):
         with atomic_directory(place) as part:
             _write_chunk(part, run(work, _batches(block)))
@@ -227,21 +243,23 @@ def _clean_batch(cleaners: Sequence[Cleaner], training: bool, batch: list[Pair])
     for side, cleaner in enumerate(cleaners):
         cleaner.prepare(pair[side] for pair in batch)
     recipe, (source_cleaner, target_cleaner) = cleaners[0].recipe, cleaners
+    spaceless = [is_spaceless(cleaner.language) for cleaner in cleaners]
     counts, kept, flags = Counter(read=len(batch)), list[Pair](), bytearray()
     for pair in batch:
         source, source_removed = source_cleaner.counted(pair[0])
         target, target_removed = target_cleaner.counted(pair[1])
         counts["characters_removed"] += source_removed + target_removed
-        for name, text, cleaner in zip(SIDES, pair, cleaners, strict=True):
-            counts.update(f"{name}_{fault}" for fault in _faults_of_line(text, cleaner.language))
-        if fault := _fault(source, target, recipe) if training else None:
+        for name, text in zip(SIDES, pair, strict=True):
+            counts[f"{name}_tokenised"] += bool(TOKENISED.search(text))
+        if fault := _fault((source, target), spaceless, recipe) if training else None:
             counts[fault] += 1
         else:
             kept.append((source, target))
         flags.append(fault is None)
     contents = {side: "".join(f"{pair[n]}\n" for pair in kept).encode() for n, side in enumerate(SIDES)}
-    counts.update(kept=len(kept), source_words=sum(_words(pair[0]) for pair in kept))
-    counts.update(target_words=sum(_words(pair[1]) for pair in kept))
+    counts["kept"] = len(kept)
+    for n, name in enumerate(SIDES):
+        counts[f"{name}_words"] = sum(length(pair[n], spaceless[n]) for pair in kept)
     if training and recipe.deduplicate:
         contents[DIGESTS] = b"".join(blake2b("\n".join(pair).encode(), digest_size=WIDTH).digest() for pair in kept)
     return contents | {KEPT: bytes(flags)}, counts
@@ -254,19 +272,18 @@ def _lower(text: str, language: str) -> str:
     return text.replace("İ", "i").lower()
 
 
-def _fault(source: str, target: str, recipe: Cleaning) -> str | None:
-    """Return the key in `RULES` of the first rule that a training pair breaks, or None."""
-    shorter, longer = sorted((_words(source), _words(target)))
-    if shorter == 0:
+def _fault(pair: Pair, spaceless: Sequence[bool], recipe: Cleaning) -> str | None:
+    """Return the key in `RULES` of the first rule that a training pair breaks, or None.
+
+    If one of the languages has no spaces between words, the ratio is one of characters.
+    """
+    if "" in pair:
         return "empty"
-    if longer > recipe.max_words:
-        return "long"
+    for side, characters in zip(pair, spaceless, strict=True):
+        if length(side, characters) > (recipe.max_characters if characters else recipe.max_words):
+            return "long"
+    shorter, longer = sorted(length(side, any(spaceless)) for side in pair)
     return "ratio" if longer > recipe.max_ratio * shorter else None
-
-
-def _words(cleaned: str) -> int:
-    """Count the words of a cleaned line, whose words are separated by single spaces."""
-    return cleaned.count(" ") + 1 if cleaned else 0
 
 
 def _report(counts: Counter[str], languages: str) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from nmt.system.chunks import blocks
 from nmt.system.files import read_json
+from nmt.text.characters import length
 from nmt.text.repeats import mark_repeats
 
 SIDES = ("source", "target")
@@ -20,7 +21,13 @@ BLOCK = 2**13
 """Lines held in memory at a time."""
 
 
-def join(chunks: Sequence[Path], outs: Sequence[Path], dropped: Path | None, unique: bool) -> Counter[str]:
+def join(
+    chunks: Sequence[Path],
+    outs: Sequence[Path],
+    dropped: Path | None,
+    unique: bool,
+    spaceless: Sequence[bool] = (False, False),
+) -> Counter[str]:
     """Join the chunks of a split to its files; return the sum of their counts.
 
     Args:
@@ -28,6 +35,7 @@ def join(chunks: Sequence[Path], outs: Sequence[Path], dropped: Path | None, uni
         outs: files to write, source side first.
         dropped: file for the numbers of the dropped pairs, from 1; None if no pair can be dropped.
         unique: drop every pair that equals an earlier one.
+        spaceless: for each side, whether its characters are counted instead of words.
     """
     counts: Counter[str] = Counter()
     for chunk in chunks:
@@ -38,8 +46,8 @@ def join(chunks: Sequence[Path], outs: Sequence[Path], dropped: Path | None, uni
             mark_repeats([chunk / DIGESTS for chunk in chunks], repeats)
             counts["duplicate"] = sum(block.count(1) for block in blocks([repeats]))
             counts["kept"] -= counts["duplicate"]
-        for side, out in zip(SIDES, outs, strict=True):
-            counts[f"{side}_words"] -= _write([chunk / side for chunk in chunks], out, repeats)
+        for side, out, characters in zip(SIDES, outs, spaceless, strict=True):
+            counts[f"{side}_words"] -= _write([chunk / side for chunk in chunks], out, repeats, characters)
         if dropped:
             with dropped.open("w", encoding="ascii") as stream:
                 numbers = _dropped_numbers([chunk / KEPT for chunk in chunks], repeats)
@@ -47,8 +55,8 @@ def join(chunks: Sequence[Path], outs: Sequence[Path], dropped: Path | None, uni
     return counts
 
 
-def _write(parts: Sequence[Path], out: Path, repeats: Path | None) -> int:
-    """Write one side; return the number of words in the repeated lines, which are left out."""
+def _write(parts: Sequence[Path], out: Path, repeats: Path | None, characters: bool) -> int:
+    """Write one side; return the number of words, or characters, in the repeated lines, which are left out."""
     words = 0
     with ExitStack() as stack:
         stream = stack.enter_context(out.open("wb"))
@@ -59,7 +67,7 @@ def _write(parts: Sequence[Path], out: Path, repeats: Path | None) -> int:
         for lines in _lines(parts):
             for line, repeated in zip(lines, flags.read(len(lines)), strict=True):
                 if repeated:
-                    words += line.count(b" ") + 1
+                    words += length(line.decode().rstrip("\n"), characters)
                 else:
                     stream.write(line)
     return words

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Literal
 
 from nmt.config.data import Cleaning
+from nmt.text.languages import base
 
 Scheme = Literal["hk", "iast", "itrans"]
 
@@ -33,7 +34,7 @@ _WORDS: dict[Scheme, re.Pattern[str]] = {
 
 def scheme(recipe: Cleaning, language: str) -> Scheme | None:
     """Return the Latin scheme that a recipe uses for a language, or None if the language keeps its script."""
-    return recipe.transliterate if recipe.transliterate != "none" and language in DEVANAGARI else None
+    return recipe.transliterate if recipe.transliterate != "none" and base(language) in DEVANAGARI else None
 
 
 def to_latin(text: str, scheme: Scheme) -> str:

@@ -13,6 +13,7 @@ import torch
 from pydantic import TypeAdapter
 from torch import Tensor
 
+from nmt.config.choices import PAIR
 from nmt.config.data import Cleaning
 from nmt.config.decoding import Decoding
 from nmt.config.models import ModelConfig, Shown
@@ -74,7 +75,7 @@ def _members(weights: Mapping[str, Tensor]) -> list[dict[str, Tensor]]:
 
 def _languages(pair: str, folder: Path) -> list[str]:
     """Split the languages of a model; they reach the terminal and the page, so nothing else may be in them."""
-    if not re.fullmatch("[a-z]{2,3}-[a-z]{2,3}", pair):
+    if not re.fullmatch(PAIR, pair):
         raise DataError(
             f"{folder / 'cleaning.json'}: languages: expected source-target, e.g. en-de, got {pair[:20]!r}; write the "
             "folder again with `nmt average`"

@@ -338,12 +338,46 @@ def warned_of(raw: Path, languages: str, **recipe: Any) -> list[tuple[str, str, 
     return [(w.kind, Path(w.file).name, w.count, w.split) for w in read_warnings(out)]
 
 
-def test_text_without_spaces_is_warned_of(tmp_path: Path) -> None:
-    lines = [("A dog runs in the park.", "一只狗在公园里跑来跑去很开心。"), ("Two men.", "两 个 男人 。")]
-    raw = write_raw(tmp_path / "raw", train=lines, valid=lines[1:])
+def with_target(raw: Path, language: str) -> Path:
+    """Rename the German side of a raw corpus."""
     for file in raw.glob("*.de"):
-        file.rename(file.with_suffix(".zh"))
-    assert warned_of(raw, "en-zh") == [("unsegmented text", "train.zh", 1, "train")]
+        file.rename(file.with_suffix(f".{language}"))
+    return raw
+
+
+def test_text_without_spaces_is_limited_by_characters(tmp_path: Path) -> None:
+    lines = [("A dog runs in the park.", "一只狗在公园里跑。"), ("Two men.", "两 个 男人 。"), ("Long.", "长" * 41)]
+    raw = with_target(write_raw(tmp_path / "raw", train=lines, valid=lines[1:]), "zho_Hans")
+    assert warned_of(raw, "en-zho_Hans", max_characters=40) == []
+    train = json.loads((tmp_path / "clean/report.json").read_text())["splits"]["train"]
+    assert (train["kept"], train["dropped"]["long"], train["words"]) == (2, 1, {"en": 10, "zho_Hans": 14})
+    assert read(tmp_path / "clean/train.zho_Hans") == ["一只狗在公园里跑。", "两 个 男人 。"]
+
+
+@pytest.mark.parametrize(("target", "rated"), [("zh", "ratio"), ("de", "kept")])
+def test_the_ratio_is_of_characters_if_a_side_has_no_spaces(tmp_path: Path, target: str, rated: str) -> None:
+    pair = ("extraordinarily incomprehensible", "难")  # two words or 31 characters, and one of either
+    raw = with_target(write_raw(tmp_path / "raw", train=[pair, ("a dog", "一只狗")], valid=[pair]), target)
+    clean(raw, tmp_path / "clean", RECIPE, f"en-{target}")
+    train = json.loads((tmp_path / "clean/report.json").read_text())["splits"]["train"]
+    assert (train["dropped"]["ratio"], train["kept"]) == ((1, 1) if rated == "ratio" else (0, 2))
+
+
+@pytest.mark.parametrize(("language", "warned"), [("swa", True), ("eng_Latn", False), ("th", False), ("urd", False)])
+def test_a_language_without_rules_is_warned_of(tmp_path: Path, language: str, warned: bool) -> None:
+    raw = with_target(write_raw(tmp_path / "raw", train=[("a", "b")], valid=[("a", "b")]), language)
+    kinds = [(kind, file) for kind, file, *_ in warned_of(raw, f"en-{language}")]
+    assert kinds == [("language without rules", f"train.{language}")] * warned
+    assert warned_of(raw, f"en-{language}", tokenize="none") == []
+
+
+@pytest.mark.parametrize(("corpus", "cleaned"), [("mine", "क्\u200dया ?"), ("hi-en-open", "क् \u200d या ?")])
+def test_joiners_of_published_tables_stay_words_of_their_own(tmp_path: Path, corpus: str, cleaned: str) -> None:
+    raw = with_target(write_raw(tmp_path / "raw", train=[("what?", "क्\u200dया?")], valid=[("what?", "क्या?")]), "hi")
+    record = json.loads((raw / "corpus.json").read_text()) | {"corpus": corpus}
+    (raw / "corpus.json").write_text(json.dumps(record))
+    clean(raw, tmp_path / "clean", RECIPE, "en-hi")
+    assert read(tmp_path / "clean/train.hi") == [cleaned]
 
 
 def test_text_that_is_tokenised_already_is_warned_of(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import signal
 import sys
 from pathlib import Path
 
-from nmt.config.choices import NETWORKS
+from nmt.config.choices import LANGUAGE, NETWORKS, PAIR
 from nmt.plan import commands
 from nmt.plan.checks import check_tools
 from nmt.plan.closing import requested_tables
@@ -86,8 +86,8 @@ wildcard_constraints:
     corpus=r"[\w.-]+",
     way="back|forward",
     mixture=r"(back|forward)-[0-9a-f]{8}",
-    recipe=r"[a-z]{2,3}-[a-z]{2,3}-[0-9a-f]{8}(-first\d+)?",
-    languages=r"[a-z]{2,3}(-[a-z]{2,3})?",
+    recipe=PAIR + r"-[0-9a-f]{8}(-first\d+)?",
+    languages=f"{LANGUAGE}(-{LANGUAGE})?",
     cleaning=r"clean-[0-9a-f]{8}",
     subwords=r"[a-z]+\d+-(from-)?[0-9a-f]{8}",
     shard=r"\d+-of-\d+",

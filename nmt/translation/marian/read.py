@@ -11,6 +11,7 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor
 
+from nmt.config.choices import PAIR
 from nmt.config.data import Cleaning, SpecialIds, Subwords
 from nmt.config.models import TransformerConfig
 from nmt.models.build import outline
@@ -109,7 +110,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _languages(folder: Path, tokenizer: Mapping[str, Any]) -> str:
     pair = f"{tokenizer.get('source_lang')}-{tokenizer.get('target_lang')}"
-    if not re.fullmatch("[a-z]{2,3}-[a-z]{2,3}", pair):
+    if not re.fullmatch(PAIR, pair):
         raise ConfigError(
             f"{folder}: expected two languages in tokenizer_config.json, got {pair[:40]}; give --languages, e.g. en-de"
         )
