@@ -33,12 +33,13 @@ def plain_text_options(command: Command) -> Command:
             metavar="en-de",
             show_default="not known",
             callback=lambda *given: check_languages(*given) if given[-1] else None,
-            help="Source and target language; plain files need them only for METEOR and moses.",
+            help="Source and target language. Of plain files, they choose BLEU's tokeniser, and METEOR and moses need "
+            "them; without them, an ending like .zh counts.",
         ),
         click.option(
             "--tokenize",
             type=click.Choice(TOKENIZERS),
-            default="13a",
+            show_default="13a, or that of the language",
             help="Of plain files: tokeniser of BLEU. none: the files are tokenised. moses: clean both first as by "
             "default in training, which gives tokenised lowercased BLEU.",
         ),
@@ -55,10 +56,13 @@ def plain_text_options(command: Command) -> Command:
     return command
 
 
-def _comparison(tokenize: Any, lowercase: bool | None, languages: str | None, also: tuple[str, ...]) -> "Comparison":
+def _comparison(
+    tokenize: Any, lowercase: bool | None, languages: str | None, also: tuple[str, ...], reference: Path
+) -> "Comparison":
     from nmt.scoring.files import Comparison
+    from nmt.scoring.tokenizers import language_of
 
-    return Comparison(tokenize, lowercase, languages.split("-")[1] if languages else "", also)
+    return Comparison(tokenize, lowercase, languages.split("-")[1] if languages else language_of(reference), also)
 
 
 @click.command()
@@ -91,7 +95,7 @@ def score(
     reference: Path | None,
     also: tuple[str, ...],
     languages: str | None,
-    tokenize: str,
+    tokenize: str | None,
     lowercase: bool | None,
     as_json: bool,
 ) -> None:
@@ -108,7 +112,7 @@ def score(
             raise ConfigError(f"--reference: expected a plain text file alone, got {given[0]} too; leave one out")
         from nmt.scoring.files import score_file
 
-        how = _comparison(tokenize, lowercase, languages, also)
+        how = _comparison(tokenize, lowercase, languages, also, reference)
         return _print(score_file(hypotheses, reference, how, source), as_json, score_lines)
     if not (clean and raw and test and languages and out):
         needed = {name: value for name, value in corpus.items() if name != "--model"} | {"--languages": languages}
@@ -117,7 +121,7 @@ def score(
             f"expected --reference FILE to score plain text, or {', '.join(needed)} to score a corpus's test set; got "
             f"no --reference and no {', '.join(missing)}"
         )
-    _check_no_plain({"--source": source, "--json": as_json, "--tokenize": tokenize != "13a"}, lowercase)
+    _check_no_plain({"--source": source, "--json": as_json, "--tokenize": tokenize}, lowercase)
     from_language, to_language = languages.split("-")
     from nmt.scoring.files import score_output
     from nmt.scoring.score import score as score_hypotheses
@@ -140,7 +144,7 @@ def compare(
     reference: Path | None,
     also: tuple[str, ...],
     languages: str | None,
-    tokenize: str,
+    tokenize: str | None,
     lowercase: bool | None,
     as_json: bool,
 ) -> None:
@@ -152,11 +156,11 @@ def compare(
     if reference:
         from nmt.scoring.files import compare_files
 
-        how = _comparison(tokenize, lowercase, languages, also)
+        how = _comparison(tokenize, lowercase, languages, also, reference)
         return _print(compare_files(first, second, reference, how), as_json, comparison_lines)
     if files := [path for path in (first, second) if path.is_file()]:
         raise ConfigError(f"{files[0]}: expected a score folder, got a file; to compare files, give --reference FILE")
-    _check_no_plain({"--also": also, "--languages": languages, "--tokenize": tokenize != "13a"}, lowercase)
+    _check_no_plain({"--also": also, "--languages": languages, "--tokenize": tokenize}, lowercase)
     from nmt.scoring.significance import compare as compare_scores
 
     click.echo(json.dumps(compare_scores(first, second), indent=2))
@@ -208,7 +212,8 @@ def _signatures(metrics: dict[str, Any]) -> list[str]:
 
 
 def _metric_name(metric: str) -> str:
-    return {"chrf": "chrF", "exact": "exact match"}.get(metric, metric.upper().replace("_", " "))
+    names = {"chrf": "chrF", "chrfpp": "chrF++", "spbleu": "spBLEU", "exact": "exact match"}
+    return names.get(metric, metric.upper().replace("_", " "))
 
 
 def _about(result: dict[str, Any]) -> str:

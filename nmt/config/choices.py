@@ -16,8 +16,8 @@ Quantization = Literal[
 ]
 QUANTIZATIONS: tuple[Quantization, ...] = get_args(Quantization)
 #: Metrics that are computed only for the tables that ask for them.
-ON_REQUEST = ("bleu1", "bleu2", "bleu3", "meteor", "meteor_nltk")
-Tokenizer = Literal["13a", "intl", "zh", "char", "none", "moses"]
+ON_REQUEST = ("chrfpp", "spbleu", "bleu1", "bleu2", "bleu3", "meteor", "meteor_nltk")
+Tokenizer = Literal["13a", "intl", "zh", "ja-mecab", "ko-mecab", "char", "none", "moses"]
 TOKENIZERS: tuple[Tokenizer, ...] = get_args(Tokenizer)
 
 

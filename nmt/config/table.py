@@ -39,11 +39,23 @@ ALWAYS = ("bleu", "chrf", "ter", "exact")
 """Metrics that are computed for every row."""
 Metric = Annotated[
     Literal[
-        "bleu", "bleu1", "bleu2", "bleu3", "chrf", "ter", "exact", "meteor", "meteor_nltk", "nll_train", "nll_valid"
+        "bleu",
+        "bleu1",
+        "bleu2",
+        "bleu3",
+        "spbleu",
+        "chrf",
+        "chrfpp",
+        "ter",
+        "exact",
+        "meteor",
+        "meteor_nltk",
+        "nll_train",
+        "nll_valid",
     ],
     Field(
-        description="bleu1 to bleu3: BLEU of n-grams up to that length; exact: share of lines that equal their "
-        "reference; nll: negative log-likelihood of the training"
+        description="bleu1 to bleu3: BLEU of n-grams up to that length; spbleu: BLEU of sentencepiece pieces; chrfpp: "
+        "chrF++; exact: share of lines that equal their reference; nll: negative log-likelihood of the training"
     ),
 ]
 
@@ -56,7 +68,9 @@ class Published(Strict):
     bleu2: Score | None = Field(None, description="BLEU-2")
     bleu3: Score | None = Field(None, description="BLEU-3")
     ter: NonNegative | None = Field(None, description="TER; it may exceed 100")
+    spbleu: Score | None = Field(None, description="spBLEU")
     chrf: Score | None = Field(None, description="chrF")
+    chrfpp: Score | None = Field(None, description="chrF++")
     meteor: Score | None = Field(None, description="METEOR 1.5")
     meteor_nltk: Score | None = Field(None, description="NLTK's METEOR")
     exact: Score | None = Field(None, description="exact match, in per cent of the lines")

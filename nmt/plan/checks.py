@@ -100,11 +100,18 @@ def _same_text(table: Table, *rows: Row) -> bool:
 
 def check_tools(tables: Iterable[Table]) -> None:
     """Reject metrics of tables whose tools this machine lacks; raises ConfigError."""
+    from nmt.scoring import tokenizers
+
+    tables = list(tables)
     metrics = {metric for table in tables for metric in table.requested_metrics}
     if metrics & {"meteor", "meteor_nltk"}:
         from nmt.scoring import meteor
 
         meteor.check_tools(metrics)
+    if "spbleu" in metrics:
+        tokenizers.spbleu_model()
+    for system in (system for table in tables for system in table.systems.values()):
+        tokenizers.check_tokenizer(tokenizers.tokenizer_of(system.target))
 
 
 def check_ensembles(name: str, table: Table, settings: Workflow) -> None:

@@ -11,6 +11,7 @@ from nmt.system.files import Json
 
 NAMES = {
     "bleu": "BLEU", "bleu1": "BLEU-1", "bleu2": "BLEU-2", "bleu3": "BLEU-3", "ter": "TER", "chrf": "chrF",
+    "chrfpp": "chrF++", "spbleu": "spBLEU",
     "meteor": "METEOR", "meteor_nltk": "METEOR (NLTK)", "exact": "exact match", "words": "ambiguous words right (%)",
     "nll_train": "NLL, training", "nll_valid": "NLL, validation",
 }  # fmt: skip

@@ -17,7 +17,8 @@ from nmt.scoring.score import (
     write_scores,
 )
 from nmt.scoring.significance import paired_test
-from nmt.scoring.texts import read_aligned, warn_of_empty
+from nmt.scoring.texts import read_aligned, warn_of_empty, warn_of_missing_spaces
+from nmt.scoring.tokenizers import edits_characters, tokenizer_of
 from nmt.scoring.words import SAMPLES
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import Json, read_json, sha256
@@ -30,13 +31,14 @@ class Comparison:
 
     Attributes:
         tokenize: tokeniser of BLEU: one of sacrebleu's (``none``: the files are tokenised), or ``moses``: all texts are
-            first cleaned by the default recipe, that is normalised, lowercased and Moses-tokenised.
+            first cleaned by the default recipe, that is normalised, lowercased and Moses-tokenised. None: the tokeniser
+            of the language.
         lowercase: whether case is ignored; None: it is if a system writes lower case only and the references do not.
-        language: language of the texts, for METEOR and ``moses``; empty if unknown.
+        language: language of the texts, for BLEU's tokeniser, METEOR and ``moses``; empty if unknown.
         also: additional metrics, as for `nmt.scoring.score.score`.
     """
 
-    tokenize: Tokenizer = "13a"
+    tokenize: Tokenizer | None = None
     lowercase: bool | None = None
     language: str = ""
     also: Sequence[str] = ()
@@ -45,6 +47,11 @@ class Comparison:
         needs = {"--tokenize moses": self.tokenize == "moses", "--also meteor": "meteor" in self.also}
         for option in (option for option, given in needs.items() if given and not self.language):
             raise ConfigError(f"{option}: expected the languages of the text, got none; give --languages, e.g. en-de")
+
+    @property
+    def tokenizer(self) -> str:
+        """The tokeniser of BLEU."""
+        return self.tokenize or tokenizer_of(self.language)
 
     def ignores_case(self, systems: Sequence[Sequence[str]], references: Sequence[str]) -> bool:
         """Return whether case is ignored for these texts."""
@@ -64,7 +71,7 @@ class Comparison:
 
     def metrics(self, lowercase: bool) -> dict[str, Metric]:
         """Create the metrics; text that `prepared` has lowercased needs no lowercasing."""
-        tokenizer, lower = ("none", False) if self.tokenize == "moses" else (self.tokenize, lowercase)
+        tokenizer, lower = ("none", False) if self.tokenize == "moses" else (self.tokenizer, lowercase)
         return metrics("detokenised", lower, False, self.also, self.language, tokenizer)
 
 
@@ -89,6 +96,8 @@ def score_file(hypotheses: Path, reference: Path, how: Comparison, source: Path 
     """
     files = {"hypotheses": hypotheses, "reference": reference} | ({"source": source} if source else {})
     texts = read_texts(files)
+    if how.tokenizer in ("13a", "intl"):
+        warn_of_missing_spaces(reference, texts["reference"])
     lowercase = how.ignores_case([texts["hypotheses"]], texts["reference"])
     ours, theirs = (how.prepared(texts[name], lowercase) for name in ("hypotheses", "reference"))
     pairs = zip(texts["hypotheses"], texts.get("source", []), strict=False)
@@ -121,6 +130,8 @@ def compare_files(first: Path, second: Path, reference: Path, how: Comparison) -
     """
     files = {"first": first, "second": second, "reference": reference}
     texts = read_texts(files)
+    if how.tokenizer in ("13a", "intl"):
+        warn_of_missing_spaces(reference, texts["reference"])
     lowercase = how.ignores_case([texts["first"], texts["second"]], texts["reference"])
     lines = [how.prepared(texts[name], lowercase) for name in files]
     return {
@@ -147,14 +158,15 @@ def read_texts(files: Mapping[str, Path]) -> Texts:
 
 
 def _made(how: Comparison, lowercase: bool, sentences: int) -> Json:
-    return {"sentences": sentences, "tokenize": how.tokenize, "case": "ignored" if lowercase else "counted"}
+    return {"sentences": sentences, "tokenize": how.tokenizer, "case": "ignored" if lowercase else "counted"}
 
 
 def _command(hypotheses: Path, reference: Path, how: Comparison, lowercase: bool) -> str | None:
     """Return sacrebleu's command that prints the scores of two files; None if they are cleaned first."""
     if how.tokenize == "moses":
         return None
-    options = f"--tokenize {how.tokenize} --force" + (" --lowercase --chrf-lowercase" if lowercase else "")
+    options = f"--tokenize {how.tokenizer} --force" + (" --lowercase --chrf-lowercase" if lowercase else "")
+    options += " --ter-normalized --ter-asian-support" if edits_characters(how.language) else ""
     return f"sacrebleu {reference} -i {hypotheses} -m bleu chrf ter {options} --confidence --width 2"
 
 

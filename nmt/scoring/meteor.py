@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from sacrebleu.metrics.base import Metric, Score, Signature
 
 from nmt.system.errors import ConfigError, DataError
+from nmt.text.languages import base
 
 JAR = "pycocoevalcap/meteor/meteor-1.5.jar"
 """Path of the jar in its package; the paraphrase tables are in ``data/`` beside it."""
@@ -49,7 +50,7 @@ LANGUAGES = {
 
 def check_language(language: str) -> None:
     """Raise ConfigError if METEOR does not know a language."""
-    if language not in LANGUAGES:
+    if base(language) not in LANGUAGES:
         known = ", ".join(sorted(LANGUAGES))
         raise ConfigError(f"METEOR 1.5 does not know the language '{language}'; it knows {known}; leave meteor out")
 
@@ -134,7 +135,7 @@ class Meteor(_Meteor):
     def __init__(self, language: str) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         check_language(language)
-        self._java, self._jar, self._language = java(), jar(), LANGUAGES[language]
+        self._java, self._jar, self._language = java(), jar(), LANGUAGES[base(language)]
         table = self._jar.parent / "data" / f"paraphrase-{self._language.code}.gz"
         self.reduced = "paraphrase" in self._language.weights and not table.is_file()
         self.weights = {m: w for m, w in self._language.weights.items() if not (self.reduced and m == "paraphrase")}

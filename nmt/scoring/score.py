@@ -16,6 +16,7 @@ from sacrebleu.metrics.ter import TER, TERScore
 from nmt.config.data import Cleaning
 from nmt.scoring.meteor import Meteor, NltkMeteor
 from nmt.scoring.texts import composed, read_aligned, warn_of_compatibility, warn_of_empty
+from nmt.scoring.tokenizers import SpBLEU, check_tokenizer, edits_characters, tokenizer_of
 from nmt.scoring.words import SAMPLES, SEED, accuracy, share
 from nmt.system.errors import DataError
 from nmt.system.files import check_not_stage_output, read_json, sha256, write_json, write_text
@@ -109,7 +110,7 @@ def score(
         target: target language.
         model: model directory, for its cleaning recipe and provenance.
         out: folder to write.
-        also: additional metrics: bleu1, bleu2, bleu3, meteor, meteor_nltk.
+        also: additional metrics, of `nmt.config.choices.ON_REQUEST`.
 
     Raises:
         ConfigError: METEOR does not know the language, or Java, its jar or NLTK is missing.
@@ -173,7 +174,7 @@ def write_scores(
     record = {
         "sentences": len(texts["sources.txt"]), "test": test.name, "languages": f"{test.source}-{test.target}",
         "references_sha256": {p: sha256(text_paths[f"references.{ending}"]) for p, ending in ENDINGS.items()},
-        "commands": {protocol: commands(protocol, *case, selected) for protocol, selected in chosen.items()},
+        "commands": {p: commands(p, *case, selected, test.target) for p, selected in chosen.items()},
         "cleaning": recipe, **made, **_empty_references(texts, text_paths),
     }  # fmt: skip
     write_json(out / "scores.json", {**results, **record})
@@ -242,11 +243,12 @@ def score_lines(
     Args:
         hypotheses: one per sentence.
         references: one per sentence.
-        protocol: ``tokenised`` splits words at spaces only, ``detokenised`` tokenises like mteval-v13a.
+        protocol: ``tokenised`` splits words at spaces only, ``detokenised`` tokenises like mteval-v13a; languages
+            that these do not suit have a tokeniser of their own (`nmt.scoring.tokenizers`).
         lowercase: whether the hypotheses are lowercased, so that the metrics must ignore case.
         case_sensitive: whether case is part of the spelling, so that the metrics must compare it.
         also: additional metrics, as for `score`.
-        language: language of the text, for METEOR.
+        language: language of the text, for BLEU's tokeniser and METEOR.
 
     Returns:
         For ``bleu``, ``chrf``, ``ter`` and ``exact`` (see `exact`) the ``score`` from 0 to 100 (TER may exceed 100,
@@ -288,35 +290,40 @@ def metrics(
     """
     # Tokenised text is compared as it is.
     lower = lowercase and not case_sensitive and protocol == "detokenised"
-    tokenizer = tokenizer or ("none" if protocol == "tokenised" else "13a")
+    tokenizer = tokenizer or tokenizer_of(language, protocol)
+    check_tokenizer(tokenizer)
     # force: suppress the warning that the text looks tokenised.
     bleu = BLEU(tokenize=tokenizer, lowercase=lower, force=True)
-    ter = _TER(case_sensitive=case_sensitive)
+    asian = edits_characters(language)
+    ter = _TER(normalized=asian, asian_support=asian, case_sensitive=case_sensitive)
     standard: dict[str, Metric] = {"bleu": bleu, "chrf": _CHRF(lowercase=lower), "ter": ter}
     additional: dict[str, Callable[[], Metric]] = {
         f"bleu{n}": partial(_ShortBLEU, tokenize=tokenizer, lowercase=lower, force=True, max_ngram_order=n)
         for n in (1, 2, 3)
     }
     additional |= {"meteor": partial(Meteor, language), "meteor_nltk": NltkMeteor}
+    additional |= {"chrfpp": partial(_CHRF, word_order=2, lowercase=lower), "spbleu": partial(SpBLEU, lower)}
     return standard | {name: create() for name, create in additional.items() if name in also}
 
 
-def commands(protocol: Protocol, lowercase: bool, case_sensitive: bool, chosen: Mapping[str, Metric]) -> str:
+def commands(
+    protocol: Protocol, lowercase: bool, case_sensitive: bool, chosen: Mapping[str, Metric], language: str = ""
+) -> str:
     """Return the commands that print a protocol's scores, one per line: sacrebleu's and, if chosen, METEOR's."""
-    lines = [command(protocol, lowercase, case_sensitive)]
+    lines = [command(protocol, lowercase, case_sensitive, language)]
     if isinstance(meteor := chosen.get("meteor"), Meteor):
         lines.append(meteor.command(f"hypotheses.{ENDINGS[protocol]}", f"references.{ENDINGS[protocol]}"))
     return "\n".join(lines)
 
 
-def command(protocol: Protocol, lowercase: bool, case_sensitive: bool = False) -> str:
+def command(protocol: Protocol, lowercase: bool, case_sensitive: bool = False, language: str = "") -> str:
     """Return sacrebleu's command that prints a protocol's scores in the folder of ``scores.json``."""
     ending = ENDINGS[protocol]
-    options = "--tokenize none --force"
-    if protocol == "detokenised":
-        lower = lowercase and not case_sensitive
-        options = "--tokenize 13a --force" + (" --lowercase --chrf-lowercase" if lower else "")
+    options = f"--tokenize {tokenizer_of(language, protocol)} --force"
+    if protocol == "detokenised" and lowercase and not case_sensitive:
+        options += " --lowercase --chrf-lowercase"
     options += " --ter-case-sensitive" if case_sensitive else ""
+    options += " --ter-normalized --ter-asian-support" if edits_characters(language) else ""
     files = f"references.{ending} -i hypotheses.{ending}"
     return f"sacrebleu {files} -m bleu chrf ter {options} --confidence --width 2"
 

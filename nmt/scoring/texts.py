@@ -1,5 +1,6 @@
 """Texts as they are scored: in Unicode's form NFC, so that equal characters are equal."""
 
+import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -39,6 +40,21 @@ def warn_of_compatibility(path: Path, lines: Sequence[str]) -> None:
             "references not in NFKC", path, changed,
             f"{changed:,} of {len(lines):,} references have characters that cleaning by unicode: NFKC replaces, so "
             "that no translation has them", "compare tokenised scores, or train with cleaning: {unicode: NFC}",
+        )  # fmt: skip
+
+
+_SPACELESS = re.compile("[\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
+"""Letters of scripts without spaces between words: Thai, Lao, Tibetan, Burmese, Khmer, Japanese, Chinese."""
+
+
+def warn_of_missing_spaces(path: Path, references: Sequence[str]) -> None:
+    """Warn of references without spaces between words, whose BLEU would be of whole sentences."""
+    text = "".join(references)
+    if 2 * len(_SPACELESS.findall(text)) > len(text):
+        warn(
+            "text without spaces", path, len(references),
+            "most of the text has no spaces between words, so BLEU by 13a compares whole sentences",
+            "give --languages, e.g. en-zh, which chooses the tokeniser, or --tokenize char",
         )  # fmt: skip
 
 
