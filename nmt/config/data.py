@@ -66,17 +66,28 @@ def _first_four(ids: SpecialIds) -> SpecialIds:
 class Subwords(Strict):
     """How text becomes ids. Learned from training text only."""
 
-    kind: Literal["bpe", "bbpe", "words"] = Field(
+    kind: Literal["bpe", "bbpe", "unigram", "char", "words"] = Field(
         "bpe",
-        description="kind of subwords; bbpe: BPE over the bytes of UTF-8, without unknown pieces "
-        "(Wang, Cho and Gu 2019)",
+        description="kind of subwords; bbpe: BPE over the bytes of UTF-8, without unknown pieces (Wang, Cho and Gu "
+        "2019); unigram: pieces of a unigram language model (Kudo 2018); char: single characters",
     )
     size: Annotated[int, Field(ge=8, lt=2**31), Number] = Field(
-        8192, description="number of pieces, the four special ones included; for words: the largest number"
+        8192,
+        description="number of pieces, the four special ones included; for words, unigram and char: the largest number",
     )
     joint: bool = Field(True, description="one vocabulary for both languages; false: one of this size for each")
     ids: Annotated[SpecialIds, AfterValidator(_first_four)] = Field(
         SpecialIds(), description="ids of the special pieces"
+    )
+    character_coverage: Annotated[float, Field(gt=0, le=1), Number] = Field(
+        1.0,
+        description="share of the text's characters that have a piece; 0.9995 leaves out the rarest of Chinese and "
+        "Japanese; for bpe, unigram and char",
+    )
+    byte_fallback: bool = Field(
+        False,
+        description="256 pieces for the bytes of characters without a piece, so that none is unknown; for bpe, unigram "
+        "and char",
     )
     dropout: Probability = Field(
         0.0,
@@ -88,8 +99,10 @@ class Subwords(Strict):
 
     @model_validator(mode="after")
     def _dropout_is_possible(self) -> Self:
-        if self.dropout and self.kind == "words":
-            raise ValueError("dropout leaves out BPE merges, but kind: words has none; remove it, or choose kind: bpe")
+        if self.dropout and self.kind not in ("bpe", "bbpe"):
+            raise ValueError(
+                f"dropout leaves out BPE merges, but kind: {self.kind} has none; remove it, or choose kind: bpe"
+            )
         if self.segmentations > 1 and not self.dropout:
             raise ValueError(
                 f"segmentations: {self.segmentations} would all be the same without dropout; give dropout too, or "
@@ -99,8 +112,16 @@ class Subwords(Strict):
 
     @model_validator(mode="after")
     def _size_covers_bytes(self) -> Self:
-        if self.kind == "bbpe" and self.size < 256 + len(SpecialIds.model_fields):
-            raise ValueError(f"kind: bbpe needs size: 260 or more (256 bytes, 4 special pieces), got {self.size}")
+        cause = "kind: bbpe" if self.kind == "bbpe" else "byte_fallback: true"
+        if (self.kind == "bbpe" or self.byte_fallback) and self.size < 256 + len(SpecialIds.model_fields):
+            raise ValueError(f"{cause} needs size: 260 or more (256 bytes, 4 special pieces), got {self.size}")
+        return self
+
+    @model_validator(mode="after")
+    def _characters_are_pieces(self) -> Self:
+        for key in ("character_coverage", "byte_fallback"):
+            if self.kind in ("bbpe", "words") and key in self.non_defaults():
+                raise ValueError(f"{key} is for kind: bpe, unigram or char, got {self.kind}; leave it out")
         return self
 
 

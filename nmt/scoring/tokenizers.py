@@ -44,7 +44,8 @@ def check_tokenizer(tokenizer: str) -> None:
     missing = [package for package in _PACKAGES.get(tokenizer, ()) if not find_spec(package)]
     if missing:
         raise ConfigError(
-            f"BLEU's tokeniser {tokenizer} needs packages, but {' and '.join(missing)} cannot be imported; pip install {_INSTALL[tokenizer]}, or score plain files with --tokenize char"
+            f"BLEU's tokeniser {tokenizer} needs packages, but {' and '.join(missing)} cannot be imported; pip install "
+            f"{_INSTALL[tokenizer]}, or score plain files with --tokenize char"
         )
 
 

@@ -25,6 +25,7 @@ STAND_INS = {"▁": "\U0010fffb", "▅": "\U0010fffc", "<": "\U0010fffd"}
 skips, and for the start of a special piece. Cleaned text has no private-use characters, so they can be turned back."""
 _NAME = re.compile("<(?=(?:s|/s|unk|pad)>)")
 """The start of a special piece's name in text; sentencepiece's trainer would take the name for the piece."""
+_LARGER = "larger size, or a character_coverage below 1, e.g. 0.9995, which leaves the rarest characters unknown"
 SAMPLE = 2_000_000
 """Maximum number of lines per side to learn a vocabulary from; a longer text is sampled evenly."""
 
@@ -169,10 +170,14 @@ def learn(clean: Path, out: Path, languages: str, config: Subwords, threads: int
 
 def write_record(folder: Path, config: Subwords, hashes: Mapping[str, str], languages: str) -> None:
     """Write ``subwords.json``, the description of a folder of subword models, as `learn` explains."""
-    # Trainings identify their subwords by this record, so it contains the dropout fields only if dropout is used.
-    unused = set() if config.dropout else {"dropout", "segmentations"}
-    learned = {"subwords": config.model_dump(exclude=unused), "vocab_sha256": dict(hashes)}
+    learned = {"subwords": described(config), "vocab_sha256": dict(hashes)}
     write_json(folder / "subwords.json", learned | {"languages": languages})
+
+
+def described(config: Subwords) -> dict[str, Any]:
+    """Return the settings by which trainings identify their subwords; those that came later only if they are used."""
+    later = {"character_coverage", "byte_fallback", "dropout", "segmentations"}
+    return config.model_dump(exclude=later - config.non_defaults().keys())
 
 
 def _learn(texts: list[Path], prefix: Path, config: Subwords, threads: int) -> None:
@@ -187,7 +192,7 @@ def _learn(texts: list[Path], prefix: Path, config: Subwords, threads: int) -> N
         reason = str(error).rpartition("] ")[2].strip() or str(error).strip()  # without sentencepiece's source lines
         raise ConfigError(
             f"subwords.size: {config.size} pieces cannot be learned from {names}: {reason}; "
-            f"choose a {'larger size' if 'required_chars' in str(error) else 'smaller size, or add text'}"
+            f"choose a {_LARGER if 'required_chars' in str(error) else 'smaller size, or add text'}"
         ) from None
 
 
@@ -199,19 +204,24 @@ def _train(texts: list[Path], prefix: Path, config: Subwords, threads: int, scra
     if config.kind == "words":
         words = {word for text in texts for line in read_lines(text) for word in line.split()}
         size = min(size, len(words) + len(SPECIAL))
+    if config.kind == "unigram":
+        options = {"hard_vocab_limit": False}
+    if config.kind == "char":
+        options = {"required_chars": START}
     if config.kind == "bbpe":
         every_byte = SYMBOLS.replace(" ", "")  # sentencepiece always includes its mark for the space
         options = {"required_chars": every_byte, "remove_extra_whitespaces": False}
     sentencepiece.SentencePieceTrainer.train(
         input=list(map(str, texts)),
         model_prefix=str(prefix),
-        model_type="word" if config.kind == "words" else "bpe",
+        model_type={"words": "word", "bbpe": "bpe"}.get(config.kind, config.kind),
         vocab_size=size,
-        character_coverage=1.0,
+        character_coverage=config.character_coverage,
+        byte_fallback=config.byte_fallback,
         normalization_rule_name="identity",
         max_sentence_length=LONGEST,
         input_sentence_size=0,
-        num_threads=threads,
+        num_threads=1 if config.kind == "unigram" else threads,  # its pieces depend on the number of threads
         pad_id=config.ids.pad,
         unk_id=config.ids.unk,
         bos_id=config.ids.bos,
@@ -233,7 +243,7 @@ def _sampled(text: Path, out: Path) -> Path:
 
 def _escaped(text: Path, out: Path, kind: str) -> Path:
     """Return a file that means nothing but text to sentencepiece's trainer: the text itself, or a rewritten copy."""
-    escape = {"words": _escape_words, "bpe": _escape_names, "bbpe": to_symbols}[kind]
+    escape = {"words": _escape_words, "bbpe": to_symbols}.get(kind, _escape_names)
     if all(escape(line) == line for line in read_lines(text)):
         return text
     with out.open("w", encoding="utf-8", newline="\n") as stream:
@@ -251,7 +261,7 @@ def _escape_words(text: str) -> str:
 
 
 def _escape_names(text: str) -> str:
-    """Escape a text for the trainer of BPE: the space hides the name of a special piece from it."""
+    """Escape a text for the trainer of pieces: the space hides the name of a special piece from it."""
     return _NAME.sub("< ", _escape(text))
 
 

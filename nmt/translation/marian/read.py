@@ -19,7 +19,7 @@ from nmt.system import machine
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import atomic_directory, build_stored, check_regular, sha256, write_json
 from nmt.text.foreign import append
-from nmt.text.subwords import SIDES, Vocabulary
+from nmt.text.subwords import SIDES, Vocabulary, described
 from nmt.training.checkpoint import WEIGHTS, check_shapes, read_tensors, write_tensors
 from nmt.translation.marian.weights import to_ours
 
@@ -204,7 +204,7 @@ def _subwords(model: Path, size: int, lists: Mapping[str, Path]) -> dict[str, An
     """Describe the vocabularies, as `nmt.text.subwords.write_record` does."""
     config = Subwords(size=size, joint=lists["source"] == lists["target"])
     hashes = {side: Vocabulary(model / f"{side}.model").sha256() for side in SIDES}
-    return {"subwords": config.model_dump(exclude={"dropout", "segmentations"}), "vocab_sha256": hashes}
+    return {"subwords": described(config), "vocab_sha256": hashes}
 
 
 def _provenance(folder: Path, languages: str, weights: Path) -> dict[str, Any]:
