@@ -3,8 +3,9 @@
 import itertools
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any, BinaryIO, cast
 
 import click
 
@@ -49,13 +50,61 @@ def run_prompt(languages: Sequence[str], translate_lines: Callable[[list[str], i
         click.echo(f"{target}> {printable(translate_lines([line], number))}", nl=False)
 
 
-def read_source(files: Sequence[Path]) -> list[str]:
-    """The lines of the files, or of standard input if there are none."""
+def read_source(files: Sequence[Path]) -> tuple[Iterator[str], Callable[[], bool]]:
+    """Return the lines of the files, or of standard input, and whether the next line is late; raises DataError."""
     from nmt.system.lines import decode_lines, read_lines
+    from nmt.translation.stream import Pipe
 
-    if files:
-        return [line for path in files for line in read_lines(path)]
-    return list(decode_lines(sys.stdin.buffer, "standard input"))
+    if not files:
+        pipe = Pipe(sys.stdin.buffer)
+        return decode_lines(cast(BinaryIO, pipe), "standard input"), pipe.waits
+    for path in files:
+        if path.is_dir() or not path.exists():
+            next(read_lines(path))  # raises
+    return (line for path in files for line in read_lines(path)), lambda: False
+
+
+def write_translations(
+    files: Sequence[Path], out: Path | None, settings: Sequence[Any], translate: Callable[[list[str], int], str]
+) -> None:
+    """Translate the lines of files or standard input, and write each chunk as soon as it is done.
+
+    Args:
+        files: the files; none: standard input.
+        out: the file to write, which an interrupted run leaves to be continued; None: standard output.
+        settings: everything besides the text that the translations depend on.
+        translate: turns lines, and the number of the first one from 1, into what is written.
+    """
+    from tqdm import tqdm
+
+    from nmt.system.locks import exclusive
+    from nmt.translation.stream import Resumable, chunks
+
+    source, waits = read_source(files)
+    hidden = True if sys.stdout and sys.stdout.isatty() and not out else None  # None: shown on a terminal
+    with tqdm(unit="line", disable=hidden, total=_lines_of(files)) as bar:
+
+        def translate_chunk(lines: list[str], first: int) -> str:
+            text = translate(lines, first)
+            bar.update(first - 1 + len(lines) - bar.n)
+            return text
+
+        if out:
+            with exclusive(out.parent / f".{out.name}.lock", out, keep=False):
+                return Resumable(out, settings).translate(source, translate_chunk, waits)
+        first = 1
+        for lines in chunks(source, waits):
+            write_output(translate_chunk(lines, first), None)
+            first += len(lines)
+
+
+def _lines_of(files: Sequence[Path]) -> int | None:
+    """Count the lines of files, for the remaining time on a terminal; None if it is not known."""
+    from nmt.system.lines import count_lines
+
+    if not files or not sys.stderr.isatty() or not all(path.is_file() for path in files):
+        return None
+    return sum(map(count_lines, files))
 
 
 def write_output(text: str, out: Path | None) -> None:

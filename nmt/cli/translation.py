@@ -18,7 +18,7 @@ from nmt.cli.options import (
     search_options,
     shard_option,
 )
-from nmt.cli.streams import check_endings, check_streams, read_source, run_prompt, write_output
+from nmt.cli.streams import check_endings, check_streams, run_prompt, write_output, write_translations
 from nmt.system.errors import ConfigError, printable
 
 if TYPE_CHECKING:
@@ -111,9 +111,17 @@ def translate_text(model: Path, text: Path, out: Path, settings: str, device: st
     type=PATH,
     metavar="DIR",
     show_default="no figures",
-    help="Folder for one figure per line, of the attention over its source.",
+    help="Folder for one figure per line, of the attention over its source; lines are not split.",
 )
-@click.option("--out", type=PATH, show_default="standard output", help="File for the translations.")
+@click.option(
+    "--split/--no-split",
+    default=True,
+    help="Split lines into sentences, and what is longer than the model allows into parts; or translate each line as "
+    "it is, and cut it to the model's length with a warning.",
+)
+@click.option(
+    "--out", type=PATH, show_default="standard output", help="File for the translations; an interrupted run goes on."
+)
 @device_options
 def translate(
     model: Path,
@@ -122,22 +130,31 @@ def translate(
     scores: bool,
     as_json: bool,
     attention: Path | None,
+    split: bool,
     out: Path | None,
     device: str,
     threads: int | None,
     **search: Any,
 ) -> None:
-    """Translate raw text with MODEL: FILES, standard input, or line by line at a prompt."""
+    """Translate raw text with MODEL: FILES, standard input, or line by line at a prompt.
+
+    A line may have many sentences; line n of the output translates line n. Output appears as it is made.
+    """
+    from nmt.system.files import sha256
+    from nmt.translation.sentences import Sentences, translate_lines
+
     decoding = decoding_of(search, nbest)
     at_prompt = check_streams(files, out)
     translator = _load_translator(model, device, threads, single=at_prompt)
     if attention and not translator.has_attention:
         raise ConfigError("--attention: expected a model with attention, got one without; leave the option away")
 
-    def translate_lines(lines: Sequence[str], first: int = 1) -> str:
+    sentences = Sentences.of(translator) if split and not attention else None
+
+    def translate_chunk(lines: Sequence[str], first: int = 1) -> str:
         from nmt.translation.formats import json_line, tab_separated
 
-        results = translator.nbest(lines, decoding)
+        results = translate_lines(translator, sentences, lines, decoding)
         if attention:
             from nmt.report.attention_maps import write_each
 
@@ -147,9 +164,13 @@ def translate(
         return "".join(tab_separated(row, n if nbest > 1 else None, scores) for n, row in enumerate(results, first))
 
     if at_prompt:
-        run_prompt(translator.languages, translate_lines)
+        run_prompt(translator.languages, translate_chunk)
     else:
-        write_output(translate_lines(read_source(files)), out)
+        made = [decoding.model_dump(mode="json"), nbest, scores, as_json, split]
+        made += [sha256(file) for file in sorted(model.iterdir()) if file.is_file()] if out else []
+        write_translations(files, out, made, translate_chunk)
+    if sentences:
+        sentences.report()
 
 
 @click.command()

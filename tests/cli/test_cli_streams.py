@@ -28,4 +28,5 @@ def test_the_prompt_translates_each_line_until_the_end(
 def test_files_need_no_standard_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", None)
     write_output("a\nb\n", tmp_path / "a.txt")
-    assert read_source([tmp_path / "a.txt", tmp_path / "a.txt"]) == ["a", "b", "a", "b"]
+    lines, late = read_source([tmp_path / "a.txt", tmp_path / "a.txt"])
+    assert list(lines) == ["a", "b", "a", "b"] and not late()

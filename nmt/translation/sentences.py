@@ -1,0 +1,151 @@
+"""Long input: a line is split into sentences, and a sentence into what a model has positions for."""
+
+import re
+from collections.abc import Callable, Sequence
+from functools import cache, lru_cache
+
+from nmt.config.decoding import Decoding
+from nmt.system.warnings import say
+from nmt.text.languages import LISTED, UNSPACED, base
+from nmt.translation.translator import Translation, Translator
+
+_KHMER_STOP = re.compile(r"(?<=[។៕])\s+")  # sentencex does not know them
+_CLAUSES = re.compile(r"(?<=[,;:]) |(?<=[،؛、，；：—–၊।]) ?|(?<=[.!?]) ")
+_SPACES = re.compile(" ")
+_PIECES = re.compile(r"(?<=.)(?=\w)")  # never before a combining mark or a joiner
+CACHED = 4096
+"""Sentences whose number of pieces is remembered."""
+_PLACES = (_CLAUSES, _SPACES, _PIECES)
+"""Where a sentence is divided: after a clause, between words, or anywhere; the first of these that it has."""
+
+
+class Sentences:
+    """Splits raw lines into parts that a model translates one by one, and joins their translations.
+
+    Attributes:
+        divided: number of sentences so far that were too long for the model and were translated in parts.
+    """
+
+    def __init__(self, languages: Sequence[str], count: Callable[[str], int], limit: int) -> None:
+        """Take what a model needs.
+
+        Args:
+            languages: source and target.
+            count: returns the number of pieces of a raw text.
+            limit: most pieces that the model has positions for, without BOS and EOS.
+        """
+        self.source, target = languages
+        self.limit, self.divided = limit, 0
+        self._count = lru_cache(CACHED)(count)
+        self._space = "" if base(target) in UNSPACED else " "
+
+    @classmethod
+    def of(cls, translator: Translator) -> "Sentences":
+        """Return the one for a model directory."""
+        limit = translator.model.longest - 2
+        return cls(translator.languages, lambda text: len(translator.source.encode([translator.clean(text)])[0]), limit)
+
+    def parts(self, line: str) -> list[str]:
+        """Return the parts of a line; one empty part for a line without text."""
+        found = []
+        for sentence in split(line, self.source):
+            divided = self._fitting(sentence)
+            self.divided += len(divided) > 1
+            found += divided
+        return found or [""]
+
+    def join(self, translations: Sequence[str]) -> str:
+        """Join the translations of a line's parts."""
+        return self._space.join(filter(None, translations))
+
+    def report(self) -> None:
+        """Say how many sentences were translated in parts."""
+        if self.divided:
+            say(
+                f"{self.divided:,} sentences have more than the model's {self.limit} pieces and were translated in "
+                "parts, so words that belong together may be apart"
+            )
+
+    def _fitting(self, text: str) -> list[str]:
+        """Divide a text until each part fits the model; a single character always stays."""
+        if len(text) < 2 or self._count(text) <= self.limit:
+            return [text]
+        middle = _middle(text)
+        return [part for half in (text[:middle], text[middle:]) if half.strip() for part in self._fitting(half.strip())]
+
+
+def split(text: str, language: str) -> list[str]:
+    """Split a text into sentences by the rules of its language, and of its abbreviations."""
+    from sentencex import segment
+
+    sentences, code = list[str](), base(language)
+    for sentence in segment(code, text):
+        parts = _KHMER_STOP.split(sentence) if code == "km" else [sentence]
+        for part in filter(None, map(str.strip, parts)):
+            if sentences and sentences[-1].rpartition(" ")[2] in _abbreviations(code):
+                sentences[-1] += f" {part}"
+            else:
+                sentences.append(part)
+    return sentences
+
+
+@cache
+def _abbreviations(code: str) -> frozenset[str]:
+    """Return the abbreviations, with their full stop, after which Moses ends no sentence: Mr., Mme."""
+    if code not in LISTED:
+        return frozenset()
+    from sacremoses.corpus import NonbreakingPrefixes
+
+    return frozenset(f"{word.strip()}." for word in NonbreakingPrefixes().words(code) if len(word.strip()) < 5)
+
+
+def _middle(text: str) -> int:
+    """Return the place nearest to the middle where a text is best divided; the middle if there is none."""
+    middle = len(text) // 2
+    for pattern in _PLACES:
+        places = [match.end() for match in pattern.finditer(text)]
+        if inside := [place for place in places if len(text) // 8 < place < len(text) - len(text) // 8]:
+            return min(inside, key=lambda place: abs(place - middle))
+    return middle
+
+
+def translate_lines(
+    translator: Translator, sentences: Sentences | None, lines: Sequence[str], decoding: Decoding
+) -> list[list[Translation]]:
+    """Translate raw lines to raw text, sentence by sentence.
+
+    Args:
+        translator: the model.
+        sentences: the splitter; None translates each line as it is. A forced beginning is one of a single sentence, so
+            such lines stay whole too.
+        lines: raw lines.
+        decoding: settings of the search.
+
+    Returns:
+        The n best translations of each line. Those of several sentences are joined by rank; their score is the mean.
+    """
+    if sentences is None or decoding.prefix:
+        return translator.nbest(lines, decoding)
+    parts = [sentences.parts(line) for line in lines]
+    every = [part for line in parts for part in line]
+    if decoding.sampling:  # equal sentences differ
+        samples = iter(translator.nbest(every, decoding))
+        return [combined([next(samples) for _ in line], sentences) for line in parts]
+    distinct = list(dict.fromkeys(every))
+    found = dict(zip(distinct, translator.nbest(distinct, decoding), strict=True))
+    return [combined([found[part] for part in line], sentences) for line in parts]
+
+
+def combined(parts: Sequence[Sequence[Translation]], sentences: Sentences) -> list[Translation]:
+    """Join the n best translations of a line's parts, the best with the best."""
+    if len(parts) == 1:
+        return list(parts[0])
+    ranks = list(zip(*parts, strict=False))  # a part without text has one translation
+    return [
+        Translation(
+            sentences.join([translation.text for translation in rank]),
+            sum(translation.score for translation in rank) / len(rank),
+            [i for translation in rank for i in translation.ids],
+        )
+        for rank in ranks
+    ]
