@@ -16,10 +16,13 @@ BODY = 32 * 1024
 """Maximum size of a request's body, in bytes."""
 
 TEXT = 4000
-"""Maximum size of a sentence, in bytes of UTF-8."""
+"""Maximum size of a text, in bytes of UTF-8."""
 
-WORDS = 100
-"""Maximum number of words of a sentence."""
+WORDS = 400
+"""Maximum number of words of a text."""
+
+TEXT_PIECES = 1000
+"""Maximum number of subword pieces of a text."""
 
 PIECES = 200
 """Maximum number of subword pieces of a sentence; a model may have a lower limit."""

@@ -10,15 +10,17 @@ import numpy as np
 
 from nmt.config.decoding import Decoding
 from nmt.report.attention_maps import PARTS
-from nmt.serve.limits import NAME, PIECES, TEXT, WORDS, Refused, shown
+from nmt.serve.limits import NAME, PIECES, TEXT, TEXT_PIECES, WORDS, Refused, shown
 from nmt.system.errors import ConfigError, printable
 from nmt.system.files import Json, read_json
 from nmt.text.clean import Cleaner
+from nmt.translation.sentences import Sentences, combined
 from nmt.translation.standalone import SETTINGS, ExportedModel
 from nmt.translation.translator import Translation, Translator, fitting
 
 MARKUP = re.compile(r"<(?:/?[A-Za-z][^<>]*|!--.*?--|![A-Za-z][^<>]*)>", re.DOTALL)
 NO_ATTENTION = "An export for CTranslate2 gives no attention. Serve the model directory to see it."
+NO_WORDS = ("no words", "at least one word of the model's characters", "none left after cleaning")
 DIGITS = 4
 """Decimal places of a weight or score."""
 
@@ -33,6 +35,7 @@ class ServedModel:
         shapes = {part: weights[part].shape for part in PARTS if part in weights}
         self.sublayers: dict[str, tuple[int, int]] = {part: (shape[0], shape[1]) for part, shape in shapes.items()}
         self.pieces = min(PIECES, translator.model.longest - 2)
+        self.sentences = self._sentences(translator.languages)
 
     def description(self) -> Json:
         """Describe the model for the page: name, languages, kind, size, and layers and heads of its attention."""
@@ -46,19 +49,42 @@ class ServedModel:
         }  # fmt: skip
 
     def translate(self, text: str, decoding: Decoding) -> bytes:
-        """Return the n best translations of a sentence, with scores and ids; raises Refused."""
-        line, translator = self._clean(text), self.translator
+        """Return the n best translations of a text, with scores, and for a single sentence with ids; raises Refused.
+
+        The sentences of each line are translated one by one, and lines stay lines. A forced beginning is one of a
+        single sentence, so the lines stay whole then.
+        """
+        check_text(text)
+        self._check_pieces(self.cleaner(text.replace("\n", " ")), TEXT_PIECES)
+        lines = text.split("\n")
+        parts = [[line] if decoding.prefix else self.sentences.parts(line) for line in lines]
+        parts = [[part for part in line if self.cleaner(part)] for line in parts]
+        every = [part for line in parts for part in line]
+        if not every:
+            raise Refused(422, *NO_WORDS)
+        found = iter(self._search(every, decoding))
+        best = [combined([next(found) for _ in line], self.sentences) if line else [] for line in parts]
+        count = min(len(translations) for translations in best if translations)
+        ranks = [[line[rank] if line else Translation("", 0.0, []) for line in best] for rank in range(count)]
+        translations = [
+            {
+                "text": printable("\n".join(t.text for t in rank)),
+                "score": round(sum(t.score for t in rank) / sum(map(bool, parts)), DIGITS),
+                "ids": [i for t in rank for i in t.ids] if len(every) == 1 else [],
+            }
+            for rank in ranks
+        ]
+        source = "\n".join(" ".join(map(self.cleaner, line)) for line in parts)
+        return _json({"model": self.name, "source": source, "sentences": len(every), "translations": translations})
+
+    def _search(self, parts: Sequence[str], decoding: Decoding) -> list[list[Translation]]:
+        """Translate the parts of a text; raises Refused for settings that the model does not support."""
         try:
-            [best] = translator.translate_clean([line], decoding)
+            return self.translator.nbest(parts, decoding)
         except ConfigError as error:
             where, _, rest = str(error).partition(": expected ")
             expected, _, got = rest.partition(", got ")
             raise Refused(422, f"wrong value: {where}", expected, shown(got)) from None
-        translations = [
-            {"text": printable(translator.detokenize(t.text)), "score": round(t.score, DIGITS), "ids": t.ids}
-            for t in best
-        ]
-        return _json({"model": self.name, "source": line, "translations": translations})
 
     def attention(self, text: str, ids: Sequence[int], sublayer: str, layer: int) -> bytes:
         """Return the attention weights of all heads of a layer for this translation.
@@ -88,12 +114,20 @@ class ServedModel:
     def _clean(self, text: str) -> str:
         """Check that the text is one plain sentence of allowed length, and clean it for the model; raises Refused."""
         check_text(text)
-        line = self.cleaner(text)
-        if not line:
-            raise Refused(422, "no words", "at least one word of the model's characters", "none left after cleaning")
-        if (count := len(self.vocabulary.encode([line])[0])) > self.pieces:
-            raise Refused(422, "text too long", f"at most {self.pieces} subword pieces", f"{count:,}")
+        if not (line := self.cleaner(text)):
+            raise Refused(422, *NO_WORDS)
+        self._check_pieces(line, self.pieces)
         return line
+
+    def _check_pieces(self, line: str, limit: int) -> None:
+        if (count := self._count(line)) > limit:
+            raise Refused(422, "text too long", f"at most {limit} subword pieces", f"{count:,}")
+
+    def _count(self, line: str) -> int:
+        return len(self.vocabulary.encode([line])[0])
+
+    def _sentences(self, languages: Sequence[str]) -> Sentences:
+        return Sentences(languages, lambda text: self._count(self.cleaner(text)), self.pieces)
 
     def _check_layer(self, sublayer: str, layer: int) -> None:
         if sublayer not in self.sublayers:
@@ -117,6 +151,7 @@ class ServedExport(ServedModel):
         self.name, self.export, self.parameters = name, export, parameters
         self.cleaner, self.vocabulary = export.cleaner, export.source
         self.pieces = min(PIECES, export.longest - 2)
+        self.sentences = self._sentences([export.source_language, export.target_language])
 
     def description(self) -> Json:
         """Describe the model for the page, as a model directory, without attention and with the reason for that."""
@@ -127,18 +162,14 @@ class ServedExport(ServedModel):
             "tokenised": export.recipe.tokenize == "moses", "attention": {}, "no_attention": NO_ATTENTION,
         }  # fmt: skip
 
-    def translate(self, text: str, decoding: Decoding) -> bytes:
-        """Return the n best translations of a sentence by beam search, with scores and ids; raises Refused."""
-        line = self._clean(text)
+    def _search(self, parts: Sequence[str], decoding: Decoding) -> list[list[Translation]]:
+        """Translate the parts of a text by beam search; raises Refused for other settings."""
         if others := decoding.non_defaults().keys() - {"beam", "nbest"}:
             raise Refused(
                 422, "wrong settings", "beam search without options, for an export", ", ".join(sorted(others))
             )
-        [best] = self.export.nbest([text], max(decoding.nbest, decoding.beam), nbest=decoding.nbest)
-        translations = [
-            {"text": t.text, "score": round(t.score, DIGITS), "ids": self.export.ids(t.pieces)} for t in best
-        ]
-        return _json({"model": self.name, "source": line, "translations": translations})
+        found = self.export.nbest(parts, max(decoding.nbest, decoding.beam), nbest=decoding.nbest)
+        return [[Translation(t.text, t.score, self.export.ids(t.pieces)) for t in best] for best in found]
 
     def attention(self, text: str, ids: Sequence[int], sublayer: str, layer: int) -> bytes:
         """Raise Refused: an export gives no attention."""
@@ -146,16 +177,16 @@ class ServedExport(ServedModel):
 
 
 def check_text(text: str) -> None:
-    """Raise Refused if the text is empty, too long, or not one line of plain text."""
+    """Raise Refused if the text is empty, too long, or not plain text."""
     if not (words := len(text.split())):
         raise Refused(422, "no words", "at least one word", "none")
     if words > WORDS:
         raise Refused(422, "text too long", f"at most {WORDS} words", f"{words:,}")
     if (size := len(text.encode())) > TEXT:
         raise Refused(422, "text too long", f"at most {TEXT:,} bytes", f"{size:,}")
-    if control := next((c for c in text if unicodedata.category(c) == "Cc"), None):
+    if control := next((c for c in text if unicodedata.category(c) == "Cc" and c != "\n"), None):
         where = f"U+{ord(control):04X} at character {text.index(control) + 1}"
-        raise Refused(422, "control character in the text", "one line of plain text", where)
+        raise Refused(422, "control character in the text", "lines of plain text", where)
     if markup := MARKUP.search(text):
         raise Refused(422, "markup in the text", "plain text, without tags", shown(markup[0]))
 

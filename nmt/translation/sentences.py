@@ -140,7 +140,7 @@ def combined(parts: Sequence[Sequence[Translation]], sentences: Sentences) -> li
     """Join the n best translations of a line's parts, the best with the best."""
     if len(parts) == 1:
         return list(parts[0])
-    ranks = list(zip(*parts, strict=False))  # a part without text has one translation
+    ranks = zip(*(part for part in parts if part[0].ids), strict=False)  # without those that show nothing
     return [
         Translation(
             sentences.join([translation.text for translation in rank]),
@@ -148,4 +148,4 @@ def combined(parts: Sequence[Sequence[Translation]], sentences: Sentences) -> li
             [i for translation in rank for i in translation.ids],
         )
         for rank in ranks
-    ]
+    ] or list(parts[0])

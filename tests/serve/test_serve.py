@@ -218,6 +218,17 @@ def test_raw_text_is_cleaned_and_answered_as_people_write(port: int, folders: di
     )
 
 
+def test_sentences_are_translated_one_by_one_and_lines_stay(port: int) -> None:
+    one = {line: ask(port, line, nbest=2)[2] for line in ("W1 w2.", "W3!", "W4 w5 w6.")}
+    status, _, answer = ask(port, "W1 w2. W3!\n\n\u200d\nW4 w5 w6.", nbest=2)
+    texts = [[each["translations"][rank]["text"] for each in one.values()] for rank in range(2)]
+    assert status == 200 and answer["sentences"] == 3
+    assert [t["text"] for t in answer["translations"]] == [f"{a} {b}\n\n\n{c}" for a, b, c in texts]
+    assert [t["ids"] for t in answer["translations"]] == [[], []]
+    assert answer["source"] == "\n".join([f"{one['W1 w2.']['source']} {one['W3!']['source']}", "", "", "w4 w5 w6 ."])
+    assert all(each["sentences"] == 1 and each["translations"][0]["ids"] for each in one.values())
+
+
 # Hostile requests
 
 TRANSLATE = {"model": COPY, "text": "w1"}
@@ -227,10 +238,11 @@ HOSTILE: dict[str, tuple[str, Any, int, str, str]] = {
     "only spaces": ("translate", {"text": "   "}, 422, "no words", "none"),
     "5,000 words": ("translate", {"text": "w1 " * 5000}, 422, "text too long", "5,000"),
     "a word of 5,000 bytes": ("translate", {"text": "é" * 2500}, 422, "text too long", "5,000"),
-    "too many pieces": ("translate", {"text": "." * 10 + " a.b" * 90 + "," * 200}, 422, "text too long", ""),
+    "too many pieces": ("translate", {"text": "." * 10 + " a.b" * 90 + "," * 2000}, 422, "text too long", ""),
     "NUL": ("translate", {"text": "w1\0w2"}, 422, "control character in the text", "U+0000 at character 3"),
     "escape": ("translate", {"text": "\x1b[31mred"}, 422, "control character in the text", "U+001B at character 1"),
-    "two lines": ("translate", {"text": "w1\nw2"}, 422, "control character in the text", "U+000A at character 3"),
+    "a carriage return": ("translate", {"text": "w1\rw2"}, 422, "control character in the text", "U+000D at character 3"),
+    "only line ends": ("translate", {"text": "\n \n"}, 422, "no words", "none"),
     "C1 control": ("translate", {"text": "w1\x85"}, 422, "control character in the text", "U+0085 at character 3"),
     "only invisible": ("translate", {"text": "\u202e\u200b"}, 422, "no words", "none left after cleaning"),
     "only a joiner": ("translate", {"text": "\u200d \ufe0f"}, 422, "no words", "none left after cleaning"),
@@ -379,7 +391,7 @@ def test_a_body_that_does_not_come_is_given_up(models: list[ServedModel]) -> Non
 
 def test_the_longest_sentence_that_is_taken_is_answered(port: int) -> None:
     status, _, answer = ask(port, " ".join(copy_lines(40, 3)[i % 40].split()[0] for i in range(WORDS)))
-    assert status == 200 and len(answer["source"].split()) == WORDS <= PIECES
+    assert status == 200 and len(answer["source"].split()) == WORDS and answer["sentences"] >= WORDS / PIECES
 
 
 @pytest.mark.parametrize(

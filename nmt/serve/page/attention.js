@@ -9,6 +9,7 @@ const SUBLAYERS = {
   encoder: ["Encoder, self", "sentence", "Its attention over the sentence"],
   decoder: ["Decoder, self", "translation", "Its attention over the translation so far"],
 };
+const SEVERAL = "Attention is shown for one sentence at a time. Leave one to see it.";
 const MEAN = "mean";
 const SHOWN = 0.005; // smaller weights would be rounded to 0 %
 
@@ -37,8 +38,6 @@ export class AttentionView {
   use(model) {
     this.model = model;
     const sublayers = Object.keys(SUBLAYERS).filter((name) => name in model.attention);
-    this.none.hidden = sublayers.length > 0;
-    this.none.textContent = model.no_attention ?? this.blind;
     fill(this.sublayer, sublayers.map((name) => [name, SUBLAYERS[name][0]]));
     this.layers();
     this.show(null);
@@ -49,9 +48,12 @@ export class AttentionView {
     fill(this.layer, Array.from({ length: layers }, (_, i) => [i + 1, `${i + 1} of ${layers}`]));
   }
 
-  /** Show the attention of another translation ({text, ids}); null: of none. */
-  show(question) {
-    this.question = question;
+  /** Show the attention of another translation ({text, ids}); null: of none. That of several sentences is not shown. */
+  show(question, several = false) {
+    this.question = several ? null : question;
+    const blind = !Object.keys(this.model.attention).length;
+    this.none.hidden = !blind && !several;
+    this.none.textContent = blind ? (this.model.no_attention ?? this.blind) : SEVERAL;
     return this.refresh();
   }
 

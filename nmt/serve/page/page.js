@@ -17,8 +17,8 @@ const settings = () => ({
 
 const amount = (id) => get(id).valueAsNumber || 1;
 
-/** The text as one line, as the server expects it. */
-const line = () => text.value.replace(/\s+/g, " ").trim();
+/** The text as the server expects it: lines with single spaces. */
+const line = () => text.value.replace(/\r\n?/g, "\n").replace(/[^\S\n]+/g, " ").trim();
 
 async function start() {
   const { models, limits } = await api.models();
@@ -37,7 +37,7 @@ async function start() {
 
   function type() {
     fit();
-    const words = line() ? line().split(" ").length : 0;
+    const words = line() ? line().split(/\s+/).length : 0;
     const bytes = new TextEncoder().encode(line()).length;
     const near = words > 0.8 * limits.words || bytes > 0.8 * limits.bytes;
     count.textContent = near ? `${words} of ${limits.words} words, ${bytes} of ${limits.bytes} bytes` : "";

@@ -62,9 +62,10 @@ export class Panel {
     signal.addEventListener("abort", () => clearTimeout(slow));
     try {
       const settings = this.settings();
-      const { translations } = await api.translate({ model: this.model.name, text, nbest: 5, ...settings }, signal);
+      const { translations, sentences } = await api.translate({ model: this.model.name, text, nbest: 5, ...settings }, signal);
       this.fail(null);
       this.root.querySelector(".unit").textContent = UNITS[settings.method];
+      this.sentences = sentences;
       this.draw(translations, text);
     } catch (error) {
       if (!signal.aborted) this.fail(error, () => signal.aborted || this.ask(text, signal));
@@ -92,7 +93,7 @@ export class Panel {
   choose(rank) {
     this.rank = rank;
     this.changed();
-    this.attention.show({ text: this.translated, ids: this.translations[rank].ids });
+    this.attention.show({ text: this.translated, ids: this.translations[rank].ids }, this.sentences > 1);
   }
 
   /** Write the translation, and mark the words that differ from the other panel's translation. */
