@@ -241,7 +241,7 @@ HOSTILE: dict[str, tuple[str, Any, int, str, str]] = {
     "too many pieces": ("translate", {"text": "." * 10 + " a.b" * 90 + "," * 2000}, 422, "text too long", ""),
     "NUL": ("translate", {"text": "w1\0w2"}, 422, "control character in the text", "U+0000 at character 3"),
     "escape": ("translate", {"text": "\x1b[31mred"}, 422, "control character in the text", "U+001B at character 1"),
-    "a carriage return": ("translate", {"text": "w1\rw2"}, 422, "control character in the text", "U+000D at character 3"),
+    "CR alone": ("translate", {"text": "w1\rw2"}, 422, "control character in the text", "U+000D at character 3"),
     "only line ends": ("translate", {"text": "\n \n"}, 422, "no words", "none"),
     "C1 control": ("translate", {"text": "w1\x85"}, 422, "control character in the text", "U+0085 at character 3"),
     "only invisible": ("translate", {"text": "\u202e\u200b"}, 422, "no words", "none left after cleaning"),
