@@ -32,7 +32,7 @@ CTRANSLATE2 = """\
 The export needs Python 3.10 or newer and these packages, not the project that wrote it:
 
 ```bash
-pip install {packages}
+pip install ctranslate2 sentencepiece sacremoses
 python translate.py text.txt    # raw text, one sentence per line; without a file: standard input
 ```
 
@@ -89,7 +89,7 @@ def export(
         match to:
             case "ctranslate2":
                 _ctranslate2(model, translator, folder, quantization)
-                run = CTRANSLATE2.format(packages=" ".join(_packages(translator)))
+                run = CTRANSLATE2
             case "pyfunc":
                 _pyfunc(model, translator, folder)
                 library = "mlflow"
@@ -127,12 +127,6 @@ def _compare(model: Path, export: Path, source: Path, reference: Path) -> Json:
     result = compare_with_export(model, export, source, reference)
     write_json(export / "check.json", result)
     return result | {"table": markdown(result)}
-
-
-def _packages(translator: Translator) -> list[str]:
-    """The packages that an export for CTranslate2 needs."""
-    transliterates = translator.cleaning.transliterate != "none"
-    return ["ctranslate2", "sentencepiece", "sacremoses", *(["aksharamukha"] if transliterates else [])]
 
 
 def _ctranslate2(folder: Path, translator: Translator, out: Path, quantization: Quantization | None) -> None:
@@ -286,7 +280,6 @@ def _pyfunc(folder: Path, translator: Translator, out: Path) -> None:
     from mlflow.models import ModelSignature
     from mlflow.types import ColSpec, Schema
 
-    packages = [*PACKAGES, "aksharamukha"] if translator.cleaning.transliterate != "none" else PACKAGES
     text = Schema([ColSpec("string")])
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*An input example was not provided")  # it has a signature instead
@@ -296,7 +289,7 @@ def _pyfunc(folder: Path, translator: Translator, out: Path) -> None:
             data_path=str(folder),
             code_paths=[str(Path(__file__).parent.parent)],
             signature=ModelSignature(inputs=text, outputs=text),
-            pip_requirements=[f"{name}=={metadata.version(name).partition('+')[0]}" for name in packages],
+            pip_requirements=[f"{name}=={metadata.version(name).partition('+')[0]}" for name in PACKAGES],
         )
 
 

@@ -3,7 +3,7 @@
     python translate.py [FILE...] [--out FILE]
 
 It reads the files, or standard input, one sentence per line. It needs the packages ctranslate2, sentencepiece and
-sacremoses; a model of Devanagari in Latin letters needs aksharamukha too. From Python:
+sacremoses. From Python:
 
     from translate import ExportedModel
 

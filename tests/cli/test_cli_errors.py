@@ -59,16 +59,15 @@ def test_too_little_memory_is_said_to_be_that(copy_corpus: Path, tmp_path: Path)
 
 
 def test_a_package_that_is_not_installed_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "aksharamukha", None)
-    monkeypatch.delitem(sys.modules, "aksharamukha.transliterate", raising=False)
+    monkeypatch.setitem(sys.modules, "sacremoses", None)
     raw = tmp_path / "raw"
     raw.mkdir()
-    for language, word in (("hi", "नमस्ते"), ("en", "hello")):
+    for language, word in (("is", "halló"), ("ga", "dia")):
         (raw / f"train.{language}").write_text(f"{word}\n")
-    write_json(raw / "corpus.json", {"corpus": "c", "languages": "hi-en", "splits": {"train": {}}, "synthetic": False})
-    recipe = ["--languages", "hi-en", "--config", "{transliterate: hk}", "--jobs", 1]
+    write_json(raw / "corpus.json", {"corpus": "c", "languages": "is-ga", "splits": {"train": {}}, "synthetic": False})
+    recipe = ["--languages", "is-ga", "--config", "{tokenize: moses}", "--jobs", 1]
     code, output = run("clean", raw, tmp_path / "clean", *recipe)
-    assert code == 1 and "aksharamukha" in output and "pip install -r envs/requirements.txt" in output
+    assert code == 1 and "sacremoses" in output and "pip install -r envs/requirements.txt" in output
     assert not (tmp_path / "clean").exists()
 
 
