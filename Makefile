@@ -1,5 +1,6 @@
-# Every target first makes .venv from the lock, envs/requirements.txt, if it is missing or the lock has changed.
+# Every target first makes .venv from a lock of envs/, if it is missing or the lock has changed.
 # Another Python: make run PYTHON=python3.12    Options for Snakemake: make run ARGS="--config device=cpu"
+# PyTorch's build: make run TORCH=cpu (or cu126, cu130, pypi); without it, what the machine needs: nmt doctor
 
 PYTHON ?= python3
 RESULTS ?= results
@@ -7,55 +8,59 @@ PORT ?= 5000
 ARGS ?=
 BENCH ?=
 BIN := .venv/bin
-READY := .venv/.ready
+ifdef TORCH
+CHOSEN := .venv/.torch-$(TORCH)
+endif
+RUN := .venv/.run $(CHOSEN)
+DEV := .venv/.dev $(CHOSEN)
 PYTEST = $(BIN)/python -m pytest -n auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 
 export MLFLOW_DISABLE_TELEMETRY := true
 export NO_MKDOCS_2_WARNING := true
 
 .PHONY: help install run test-fast test test-long lint format bench bench-peers ui report overview schemas reference \
-	docs clean-env clean-results
+	docs lock clean-env clean-results
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*##/  make \1\t/p' Makefile
 
-install: $(READY)  ## make .venv from the lock
+install: $(RUN)  ## make .venv from the lock envs/run.txt
 
-run: $(READY)  ## build the tables that config.yaml lists
+run: $(RUN)  ## build the tables that config.yaml lists
 	$(BIN)/snakemake --cores all $(ARGS)
 
-test-fast: $(READY)  ## run the unit tests, which start no processes: 100 seconds on two cores
+test-fast: $(DEV)  ## run the unit tests, which start no processes: 100 seconds on two cores
 	$(PYTEST) -m "not integration and not long" $(ARGS)
 
-test: $(READY)  ## run all tests but the slow ones: under 8 minutes on two cores
+test: $(DEV)  ## run all tests but the slow ones: under 8 minutes on two cores
 	$(PYTEST) -m "not long" $(ARGS)
 
-test-long: $(READY)  ## run the slow tests too: SLURM (NMT_SLURM: docs/how-to/slurm.md), kill campaigns, the pages' commands
+test-long: $(DEV)  ## run the slow tests too: SLURM (NMT_SLURM: docs/how-to/slurm.md), kill campaigns, the pages' commands
 	$(BIN)/python -m pytest -m long --timeout=1800 $(ARGS)
 	$(BIN)/python -m benchmarks.faults
 	$(BIN)/python -m benchmarks.kills
 	$(BIN)/python -m benchmarks.hostile
 
-lint: $(READY)  ## check style, types and the workflow
+lint: $(DEV)  ## check style, types and the workflow
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/snakefmt --check Snakefile workflow
 	$(BIN)/snakemake --lint
 
-format: $(READY)  ## write everything in the project's style
+format: $(DEV)  ## write everything in the project's style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 	$(BIN)/snakefmt Snakefile workflow
 
-bench: $(READY)  ## measure speed, after make run, into benchmarks/RESULTS.md; one: make bench BENCH=training ARGS="--rounds 5"
+bench: $(DEV)  ## measure speed, after make run, into benchmarks/RESULTS.md; one: make bench BENCH=training ARGS="--rounds 5"
 	$(BIN)/python -m benchmarks $(BENCH) $(ARGS)
 
-bench-peers: $(READY)  ## install other toolkits below .peers, then measure with them
+bench-peers: $(DEV)  ## install other toolkits below .peers, then measure with them
 	$(BIN)/python -m benchmarks.peers
 	$(BIN)/python -m benchmarks $(BENCH) $(ARGS)
 
-ui: $(READY)  ## open the MLflow page on the runs so far
+ui: $(RUN) .venv/.ui  ## open the MLflow page on the runs so far
 	@test -f $(RESULTS)/tracking.json || { echo "$(RESULTS)/tracking.json: no runs yet; first: make run"; exit 1; }
 	@uri=$$($(BIN)/python -c 'import json; print(json.load(open("$(RESULTS)/tracking.json"))["uri"])') && \
 	case "$$uri" in \
@@ -63,20 +68,23 @@ ui: $(READY)  ## open the MLflow page on the runs so far
 	*) $(BIN)/mlflow ui --host 127.0.0.1 --port $(PORT) --backend-store-uri "$$uri" ;; \
 	esac
 
-report: $(READY)  ## write report.html: all tables and figures on one page
+report: $(RUN)  ## write report.html: all tables and figures on one page
 	$(BIN)/nmt page $(RESULTS) report.html
 
-overview: $(READY)  ## write the overview of all tables into results/README.md
+overview: $(RUN)  ## write the overview of all tables into results/README.md
 	$(BIN)/nmt overview $(RESULTS) $(RESULTS)/README.md
 
-schemas: $(READY)  ## write workflow/schemas from the configuration's models
+schemas: $(RUN)  ## write workflow/schemas from the configuration's models
 	$(BIN)/nmt schemas workflow/schemas
 
-reference: $(READY)  ## write docs/reference/configuration.md and commands.md from the code
+reference: $(DEV)  ## write docs/reference/configuration.md and commands.md from the code
 	$(BIN)/python docs/generate.py
 
-docs: $(READY)  ## build the documentation as a site: site/index.html
+docs: $(DEV)  ## build the documentation as a site: site/index.html
 	$(BIN)/mkdocs build --strict --quiet
+
+lock:  ## write the locks below envs/ from pyproject.toml; needs uv
+	$(PYTHON) envs/compile.py $(ARGS)
 
 clean-env:  ## delete .venv
 	rm -rf .venv
@@ -84,11 +92,9 @@ clean-env:  ## delete .venv
 clean-results:  ## delete what runs wrote, trainings included; committed tables and figures stay
 	git clean -fdX $(RESULTS)
 
-$(READY): envs/requirements.txt pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
-	echo "Python 3.11 or newer is needed, got: $$($(PYTHON) --version 2>/dev/null || echo no $(PYTHON))"; \
-	echo "Install one, and name it: make run PYTHON=python3.11"; exit 1; }
-	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet -r envs/requirements.txt
-	$(BIN)/python -m pip install --quiet --no-deps -e .
-	@touch $(READY)
+.venv/.torch-%:
+	$(PYTHON) envs/install.py train --torch $*
+
+.venv/.%: envs/%.txt envs/install.py pyproject.toml
+	@command -v $(PYTHON) >/dev/null || { echo "no $(PYTHON) here; name a Python 3.11 to 3.14: make run PYTHON=..."; exit 1; }
+	$(PYTHON) envs/install.py $* --torch $(or $(TORCH),auto)

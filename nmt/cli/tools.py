@@ -125,9 +125,16 @@ def doctor() -> None:
     import torch
 
     from nmt.system import machine
+    from nmt.system.platforms import torch_build
 
     device = machine.prepare("auto")
-    facts = {"code": machine.code_version(), **machine.versions(), **machine.hardware(device)}
+    build = torch_build.recorded()
+    chosen = f"{build.name} ({build.why})" if build else "not by envs/install.py"
+    advised = torch_build.detect()
+    facts = {"code": machine.code_version(), **machine.versions(), "torch chosen": chosen}
+    if build and build.name not in ("none", advised.name):
+        facts["torch advised"] = f"{advised.name} ({advised.why})"
+    facts |= machine.hardware(device)
     if device.type == "cpu":
         for name, kind in (("fp32", torch.float32), ("bf16", torch.bfloat16)):
             facts[name] = f"{machine.matrix_speed(kind):.0f} GFLOP/s in matrix products"

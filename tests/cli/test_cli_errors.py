@@ -67,7 +67,7 @@ def test_a_package_that_is_not_installed_is_named(tmp_path: Path, monkeypatch: p
     write_json(raw / "corpus.json", {"corpus": "c", "languages": "is-ga", "splits": {"train": {}}, "synthetic": False})
     recipe = ["--languages", "is-ga", "--config", "{tokenize: moses}", "--jobs", 1]
     code, output = run("clean", raw, tmp_path / "clean", *recipe)
-    assert code == 1 and "sacremoses" in output and "pip install -r envs/requirements.txt" in output
+    assert code == 1 and "sacremoses" in output and "python3 envs/install.py run" in output
     assert not (tmp_path / "clean").exists()
 
 
@@ -79,6 +79,7 @@ def test_a_package_that_is_not_installed_is_named(tmp_path: Path, monkeypatch: p
         (OSError("disk full"), "writing: disk full; check space"),
         (shutil.Error([("from", "to", "no space left")]), "to: no space left; check space"),
         (ModuleNotFoundError("x", name="mlflow.pyfunc"), "needs the package mlflow.pyfunc, which is not installed"),
+        (ModuleNotFoundError("x", name="sklearn.svm"), "python3 envs/install.py images (or pip install -r envs/images"),
         (MemoryError(), "not enough memory: choose a smaller training.batch"),
         (
             OSError(errno.ENOMEM, "Cannot allocate memory"),

@@ -50,7 +50,7 @@ def parse(words: list[str]) -> None:
 
 
 def test_every_make_target_exists() -> None:
-    targets = set(re.findall(r"^([a-z.-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)) | {".venv/.ready"}
+    targets = set(re.findall(r"^([a-z.-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)) | {".venv/.dev"}
     for page in [*pages(), ROOT / "CONTRIBUTING.md"]:
         for block in re.findall(r"```(?:bash|sh)\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
             for target in re.findall(r"^make ([a-z./-]+)", block, re.MULTILINE):
@@ -63,7 +63,8 @@ def test_commands_run_in_a_fresh_clone(tmp_path: Path) -> None:
     clone = tmp_path / "clone"
     subprocess.run(["git", "clone", "--quiet", ROOT, clone], check=True)
     (clone / ".venv").symlink_to(sys.prefix)
-    (clone / ".venv" / ".ready").touch()
+    for lock in ("run", "ui", "dev"):
+        (clone / ".venv" / f".{lock}").touch()
     env = {**os.environ, "PYTHONPATH": str(clone), "OMP_NUM_THREADS": "1"}
     for page in PAGES:
         script = "\n".join(["set -euo pipefail", "source .venv/bin/activate", *blocks(page)])
