@@ -5,6 +5,7 @@ import re
 import shutil
 
 from nmt.system.errors import ConfigError, DataError
+from nmt.system.platforms.supported import POSIX
 
 NO_MEMORY = re.compile("out of memory|can't allocate memory|failed to map segment|can't start new thread")
 
@@ -47,6 +48,8 @@ def _missing_package(error: ModuleNotFoundError) -> str | None:
     package = (error.name or "nmt").split(".")[0]
     if package == "nmt":
         return None
+    if package in POSIX:
+        return f"this needs Linux or macOS: Python has no module {package} on this system"
     lock = LOCKS.get(package, "run")
     return (
         f"this needs the package {error.name}, which is not installed; in the project's folder: "
@@ -56,9 +59,17 @@ def _missing_package(error: ModuleNotFoundError) -> str | None:
 
 def _out_of_memory(error: Exception) -> str:
     problem = f"{str(error).splitlines()[0][:200]}; " if str(error) else ""
-    import resource  # POSIX alone has it, and messages are rare
-
-    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-    allowed = "" if limit == resource.RLIM_INFINITY else f", or raise the limit of {limit // 2**20:,} MiB (ulimit -v)"
+    limit = _memory_limit()
+    allowed = f", or raise the limit of {limit // 2**20:,} MiB (ulimit -v)" if limit else ""
     advice = "choose a smaller training.batch, decoding.batch or model, or fewer --threads"
     return f"not enough memory: {problem}{advice}{allowed}"
+
+
+def _memory_limit() -> int | None:
+    """Return the limit of this process in bytes; None if there is none, as on Windows."""
+    try:
+        import resource
+    except ImportError:
+        return None
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    return None if limit == resource.RLIM_INFINITY else limit

@@ -10,8 +10,9 @@ import click
 from nmt.cli import data, pictures, scoring, tables, tools, track, training, translation
 from nmt.cli.errors import explain
 from nmt.cli.group import CommandGroup
-from nmt.system.errors import printable
+from nmt.system.errors import ConfigError, printable
 from nmt.system.interrupt import Interrupted
+from nmt.system.platforms.supported import refusal, use_utf8
 
 SECTIONS = {
     "Data": [
@@ -51,8 +52,18 @@ SECTIONS = {
 class Main(CommandGroup):
     """Shows an error that the user can fix as one message, and ends with a non-zero exit code."""
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command of the arguments; raises ConfigError if it does not work on this system."""
+        name, command, rest = super().resolve_command(ctx, args)
+        if problem := refusal(name or ""):
+            raise ConfigError(problem)
+        return name, command, rest
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command."""
+        use_utf8()
         try:
             return super().invoke(ctx)
         except Interrupted as interruption:

@@ -50,7 +50,19 @@ class Output(click.Path):
 OUTPUT = Output()
 COUNT = click.IntRange(1)
 SEED = click.IntRange(0, 2**32 - 1)
-DEVICE = click.Choice(["auto", "cpu", "cuda"])
+
+
+class Device(click.Choice[str]):
+    """The devices; Apple's GPU is refused with a reason."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return a valid device."""
+        if value == "mps":
+            self.fail("'mps': Apple's GPU is not supported; use cpu, which auto takes on macOS", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+DEVICE = Device(["auto", "cpu", "cuda"])
 
 
 class PositiveNumber(click.FloatRange):

@@ -20,8 +20,10 @@ RESERVED = 16
 
 def capacity() -> int:
     """Return how many connections may be open, by the file handles that this process may have."""
-    import resource  # POSIX alone has it
-
+    try:
+        import resource
+    except ImportError:  # on Windows
+        return MOST
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit == resource.RLIM_INFINITY:
         return MOST
@@ -49,8 +51,11 @@ class Connection(H11Protocol):
         """Whether the client has to send something, the header or the rest of a request, and has sent nothing yet."""
         if self.cycle and not self.cycle.response_complete and not self.cycle.more_body:
             return False
+        socket = self.transport.get_extra_info("socket")
+        if not hasattr(select, "poll"):  # on Windows
+            return not select.select([socket], [], [], 0)[0]
         arrived = select.poll()
-        arrived.register(self.transport.get_extra_info("socket").fileno(), select.POLLIN)
+        arrived.register(socket.fileno(), select.POLLIN)
         return not arrived.poll(0)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]

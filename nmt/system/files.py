@@ -268,8 +268,14 @@ def _swap_in(part: Path, path: Path) -> None:
 
 
 def _flush(path: Path) -> None:
-    """Force a file or directory to disk, so that the content is there before the new name."""
-    descriptor = os.open(path, os.O_RDONLY)
+    """Force a file or directory to disk, so that the content is there before the new name.
+
+    Windows opens no directories, and flushes only what is open for writing.
+    """
+    on_windows = os.name == "nt"
+    if on_windows and path.is_dir():
+        return
+    descriptor = os.open(path, os.O_RDWR if on_windows else os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
@@ -279,12 +285,12 @@ def _flush(path: Path) -> None:
 def write_text(path: Path, text: str) -> None:
     """Write a UTF-8 text file atomically."""
     with atomic_path(path) as part:
-        part.write_text(text, encoding="utf-8")
+        part.write_text(text, encoding="utf-8", newline="\n")
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
     """Write lines to a UTF-8 file atomically, without holding them all in memory."""
-    with atomic_path(path) as part, part.open("w", encoding="utf-8") as stream:
+    with atomic_path(path) as part, part.open("w", encoding="utf-8", newline="\n") as stream:
         stream.writelines(f"{line}\n" for line in lines)
 
 

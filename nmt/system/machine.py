@@ -124,7 +124,8 @@ def hardware(device: torch.device) -> dict[str, Any]:
     """Describe the hardware: device, processor, cores, threads, memory in GiB, and the GPU's name if it is used."""
     description: dict[str, Any] = {"device": device.type, "processor": _processor(), "cores": os.cpu_count()}
     description["threads"] = torch.get_num_threads()
-    description["memory_gib"] = round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
+    if hasattr(os, "sysconf"):  # Windows has none
+        description["memory_gib"] = round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
     if device.type == "cuda":
         description["gpu"] = torch.cuda.get_device_name(device)
     return description
