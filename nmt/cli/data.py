@@ -36,20 +36,32 @@ if TYPE_CHECKING:
     show_default="a corpus of the catalogue",
     help="YAML text that describes a corpus of your own: train, valid, tests.",
 )
+@click.option(
+    "--checksums",
+    type=PATH,
+    show_default="none",
+    help="Of a corpus of your own: JSON file that records the checksums of downloads, and later enforces them.",
+)
 def download(
-    corpus: str, languages: str, out: Path, mirror: Path | None, limit: int | None, custom: str | None
+    corpus: str,
+    languages: str,
+    out: Path,
+    mirror: Path | None,
+    limit: int | None,
+    custom: str | None,
+    checksums: Path | None,
 ) -> None:
     """Download CORPUS into the folder OUT and verify its checksums.
 
     LANGUAGES is a pair, e.g. en-de; or one language, e.g. en, for text alone.
     """
     from nmt.config import yaml
-    from nmt.config.data import CustomCorpus
+    from nmt.config.corpus.sources import CustomCorpus
     from nmt.corpora.catalogue import fetch
 
     description = yaml.parse(CustomCorpus, custom, "--custom") if custom else None
     with recorded("download", out):
-        fetch(corpus, languages, out, mirror=mirror, limit=limit, custom=description)
+        fetch(corpus, languages, out, mirror=mirror, limit=limit, custom=description, checksums=checksums)
 
 
 @click.command()

@@ -5,7 +5,7 @@ from importlib import import_module
 from typing import Any
 
 _MOVED = {
-    "Cleaning": "data", "CustomCorpus": "data", "Images": "data", "SpecialIds": "data", "Subwords": "data",
+    "Cleaning": "data", "CustomCorpus": "corpus.sources", "Images": "data", "SpecialIds": "data", "Subwords": "data",
     "Decoding": "decoding", "AddedText": "system", "System": "system",
     "Published": "table", "Row": "table", "Table": "table", "load_table": "table",
     "Consistency": "training", "Optimizer": "training", "Schedule": "training", "Training": "training",

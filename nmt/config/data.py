@@ -8,7 +8,7 @@ from pydantic import (
     model_validator,
 )
 
-from nmt.config.types import Count, Language, Name, Number, Positive, Probability, Strict, UserPath
+from nmt.config.types import Count, Name, Number, Positive, Probability, Strict, UserPath
 
 
 class Cleaning(Strict):
@@ -133,21 +133,6 @@ class InheritedSubwords(Subwords):
     def slug(self, prefix: str) -> str:
         """Return a file name that tells inherited subwords from learned ones: ``prefix-from-1a2b3c4d``."""
         return super().slug(f"{prefix}-from")
-
-
-class CustomCorpus(Strict):
-    """Your own text: for each split one file per language, UTF-8 or gzip, one sentence per line.
-
-    Text in one language needs no ``valid``; it can be translated for back_translation and forward_translation.
-    """
-
-    train: dict[Language, UserPath] = Field(description="training text: a file per language")
-    valid: dict[Language, UserPath] = Field({}, description="validation text: a file per language")
-    tests: dict[Name, dict[Language, UserPath]] = Field({}, description="test sets by name: a file per language")
-    disjoint: bool = Field(
-        False, description="leave out training pairs that share a sentence with validation or test text"
-    )
-    licence: str = Field("not stated", description="licence of the text, shown with its scores")
 
 
 class Images(Strict):

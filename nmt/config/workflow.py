@@ -10,7 +10,8 @@ from pydantic import (
     field_validator,
 )
 
-from nmt.config.data import CustomCorpus, Images
+from nmt.config.corpus.sources import CustomCorpus
+from nmt.config.data import Images
 from nmt.config.types import Name, Names, Positive, Seeds, Strict, UserPath
 
 

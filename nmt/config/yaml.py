@@ -239,6 +239,12 @@ def _is_tag(part: Any) -> bool:
 
 def _fields_at(model: Any, path: list[Any]) -> dict[str, Any]:
     """Return the fields of the model at ``path``, a path of keys below ``model``; empty if it is no model."""
+    model = _type_at(model, path)
+    return dict(model.model_fields) if isinstance(model, type) and issubclass(model, BaseModel) else {}
+
+
+def _type_at(model: Any, path: list[Any]) -> Any:
+    """Return the type of the value at ``path``, a path of keys below ``model``; None if there is none."""
     for part in path:
         if _is_tag(part):
             model = next(kind for kind in get_args(model) if Tag(part) in get_args(kind))
@@ -248,7 +254,7 @@ def _fields_at(model: Any, path: list[Any]) -> dict[str, Any]:
         else:  # a container; the last argument is the type of its elements
             model = get_args(model)[-1] if get_args(model) else None
         model = _unwrap(model)
-    return dict(model.model_fields) if isinstance(model, type) and issubclass(model, BaseModel) else {}
+    return model
 
 
 def _unwrap(kind: Any) -> Any:
@@ -271,8 +277,8 @@ def _expected_at(model: type[BaseModel], path: list[Any]) -> str | None:
 
 def _expected_keys_at(model: type[BaseModel], path: list[Any]) -> str | None:
     """Return the words for the pattern of the keys of the mapping at the end of a path."""
-    field = _fields_at(model, path[:-2]).get(path[-2]) if len(path) > 1 else None
-    keys = get_args(field.annotation)[0] if field and get_origin(field.annotation) is dict else None
+    kind = _type_at(model, path[:-1])
+    keys = get_args(kind)[0] if get_origin(kind) is dict else None
     return _pattern_words(info for info in getattr(keys, "__metadata__", ()) if isinstance(info, FieldInfo))
 
 

@@ -2,24 +2,25 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from itertools import chain, zip_longest
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
 from nmt.config.choices import LANGUAGE
-from nmt.config.data import CustomCorpus
+from nmt.config.corpus.sources import CustomCorpus, Slice
 from nmt.config.system import System
 from nmt.config.types import Name, Strict
 from nmt.config.yaml import nearest, parse
-from nmt.corpora.overlap import HeldOut, warn_of_overlap
-from nmt.corpora.sources import Slice, Source, Text
-from nmt.system.errors import ConfigError, DataError
+from nmt.corpora.overlap import HeldOut
+from nmt.corpora.own import shared_sides, write_custom
+from nmt.corpora.parts import aligned, write_split
+from nmt.corpora.sources import Source, Text, holds
+from nmt.system.errors import ConfigError
 from nmt.system.files import atomic_directory, sha256, write_json
 from nmt.system.lines import count_lines
 
@@ -61,13 +62,20 @@ class _Part:
     licence: str
     selected: tuple[Slice, Text] | None = None
 
+    @property
+    def name(self) -> str:
+        """The source's name in messages."""
+        return self.sides[0].name
+
+    def describe(self, codes: Sequence[str]) -> dict[str, Any]:
+        """Return ``url``, by language, and ``licence``."""
+        return {"url": {code: side.url for code, side in zip(codes, self.sides, strict=True)}, "licence": self.licence}
+
     def lines(self) -> Iterator[tuple[str, ...]]:
         """Yield the sentences of each line, one per side; raises DataError if the files do not align."""
         texts = (*self.sides, *(self.selected[1:] if self.selected else ()))
-        for line in zip_longest(*(text.lines() for text in texts)):
-            if None in line:
-                raise misaligned({text.path: sum(1 for _ in text.lines()) for text in texts})
-            if self.selected is None or self.selected[0].holds(line[-1]):
+        for line in aligned([(text.path, text.lines()) for text in texts]):
+            if self.selected is None or holds(self.selected[0], line[-1]):
                 yield line[: len(self.sides)]
 
 
@@ -175,6 +183,7 @@ def fetch(
     mirror: Path | None = None,
     limit: int | None = None,
     custom: CustomCorpus | None = None,
+    checksums: Path | None = None,
 ) -> None:
     """Write a corpus's raw text atomically: ``{split}.{language}`` for each split and language, and ``corpus.json``.
 
@@ -185,6 +194,7 @@ def fetch(
         mirror: folder with the files of downloadable corpora; None: the variable NMT_MIRROR, otherwise their URLs.
         limit: keep only the first lines of each split.
         custom: the user's declaration, if the corpus is their own.
+        checksums: file that records the checksums of what the user's corpus downloads; None: nothing is recorded.
 
     Raises:
         ConfigError: as `splits` does; or the mirror folder or a file of the user does not exist.
@@ -196,7 +206,7 @@ def fetch(
             _generate(name, languages, part, limit)
             sources = {split: [{"url": dict.fromkeys(languages.split("-"), "built in")}] for split in available}
         elif custom:
-            sources = _write_custom(name, custom, languages, part, limit)
+            sources = write_custom(name, custom, languages, part, limit, mirror, checksums)
         else:
             sources = _write_declared(name, languages, available, part, mirror, limit)
         together = {"together": True} if custom is None and name in declared() and declared()[name].together else {}
@@ -211,15 +221,6 @@ def _generate(name: str, languages: str, folder: Path, limit: int | None) -> Non
     write_corpus(folder, languages, limit)
 
 
-def misaligned(lines: Mapping[Path, int]) -> DataError:
-    """Return the error for files that must have the same number of lines, given each file's number."""
-    counts = ", ".join(f"{path} has {count}" for path, count in lines.items())
-    return DataError(
-        f"misaligned files: expected as many lines in both, but {counts}; line n of one must translate line n of the "
-        "other"
-    )
-
-
 def _available(name: str, custom: CustomCorpus | None) -> dict[str, Sequence[str]]:
     """Return the languages of each split; raises ConfigError for an unknown corpus or a name that is not allowed."""
     if custom is not None:
@@ -227,7 +228,7 @@ def _available(name: str, custom: CustomCorpus | None) -> dict[str, Sequence[str
             raise ConfigError(f"corpora.{name}: nmt has a corpus of this name already; choose another")
         if clash := {*TRAINING, TRAIN_SAMPLE, "model"} & set(custom.tests):
             raise ConfigError(f"corpora.{name}.tests.{clash.pop()}: this name is reserved; choose another")
-        return {split: list(files) for split, files in _custom_files(custom).items()}
+        return {split: shared_sides(sources) for split, sources in custom.splits.items()}
     if name in _BUILT_IN:
         return dict(_BUILT_IN[name])
     if name not in declared():
@@ -238,10 +239,6 @@ def _available(name: str, custom: CustomCorpus | None) -> dict[str, Sequence[str
 def _shared(sources: Sequence[Source]) -> list[str]:
     """Return the languages that all sources have."""
     return [code for code in sources[0].languages if all(code in source.languages for source in sources)]
-
-
-def _custom_files(custom: CustomCorpus) -> dict[str, dict[str, Path]]:
-    return {"train": custom.train, "valid": custom.valid, **custom.tests}
 
 
 def _sides(name: str, languages: str, sides: Mapping[str, Sequence[str]]) -> list[str]:
@@ -261,27 +258,6 @@ def _sides(name: str, languages: str, sides: Mapping[str, Sequence[str]]) -> lis
 def _unknown(what: str, word: str, allowed: Sequence[str], more: str = "") -> ConfigError:
     near = nearest(word, list(allowed))
     return ConfigError(f"unknown {what}: '{word}'{near}; expected one of {', '.join(allowed)}{more}")
-
-
-def custom_parts(name: str, custom: CustomCorpus, languages: str) -> dict[str, _Part]:
-    """Return the splits of the user's own corpus that have these languages; raises ConfigError if a file is missing."""
-    splits = _custom_files(custom).items()
-    return {
-        split: _custom_part(name, custom, split, languages)
-        for split, files in splits if set(languages.split("-")) <= set(files)
-    }  # fmt: skip
-
-
-def _custom_part(name: str, custom: CustomCorpus, split: str, languages: str) -> _Part:
-    texts = []
-    for language in languages.split("-"):
-        path = _custom_files(custom)[split][language]
-        if not path.is_file():
-            where = split if split in TRAINING else f"tests.{split}"
-            got = "expected a file, got a folder; name a file in it" if path.is_dir() else "no such file"
-            raise ConfigError(f"corpora.{name}.{where}.{language}: {path}: {got}; paths start at {Path.cwd()}")
-        texts.append(Text(path, str(path)))
-    return _Part(tuple(texts), custom.licence)
 
 
 def _declared_parts(corpus: Declared, split: str, languages: str, mirror: Path | None) -> list[_Part]:
@@ -307,29 +283,10 @@ def _write_declared(
     for split in reversed(available):
         most = limit * len(parts[split]) if limit and corpus.together else limit
         excluded = held_out if split in TRAINING else None
-        sources[split] = _write_split(parts[split], split, languages, out, most, excluded)
+        sources[split] = write_split(parts[split], split, languages, out, most, excluded)
         if held_out and split == "valid":
             held_out.add(chain.from_iterable(part.lines() for part in parts[split]))
     return {split: sources[split] for split in available}
-
-
-def _write_custom(
-    name: str, custom: CustomCorpus, languages: str, out: Path, limit: int | None
-) -> dict[str, list[dict[str, Any]]]:
-    """Write the splits of the user's own corpus and return their sources; warn of splits that share sentences."""
-    parts, held_out, sources = custom_parts(name, custom, languages), HeldOut(), {}
-    if custom.disjoint:
-        held_out.add(chain.from_iterable(part.lines() for split, part in parts.items() if split != "train"))
-    for split, part in parts.items():
-        sources[split] = _write_split([part], split, languages, out, limit, held_out if split == "train" else None)
-    [train] = sources["train"]
-    if train["pairs"] == train["dropped"]:
-        raise DataError(
-            f"corpora.{name}: disjoint: true leaves none of {train['pairs']:,} training pairs, as all share a sentence "
-            "with validation or test text; give other training text, or other tests"
-        )
-    warn_of_overlap(name, out, {split: part.sides[0].path for split, part in parts.items()}, languages)
-    return sources
 
 
 def _test_sentences(name: str, languages: str, mirror: Path | None) -> HeldOut:
@@ -341,37 +298,6 @@ def _test_sentences(name: str, languages: str, mirror: Path | None) -> HeldOut:
                 for part in _declared_parts(corpus, split, languages, mirror):
                     held_out.add(part.lines())
     return held_out
-
-
-def _write_split(
-    parts: Sequence[_Part], split: str, languages: str, out: Path, limit: int | None, held_out: HeldOut | None = None
-) -> list[dict[str, Any]]:
-    """Write the sides of a split, without held-out sentences; return URL, licence and numbers of pairs of each part.
-
-    The parts share a ``limit`` equally, and each gives its first lines. All lines are read and checked all the same.
-    """
-    codes = languages.split("-")
-    sources, share = [], None if limit is None else max(1, limit // len(parts))
-    with ExitStack() as opened:
-        paths = [out / f"{split}.{code}" for code in codes]
-        files = [opened.enter_context(path.open("w", encoding="utf-8", newline="\n")) for path in paths]
-        for part in parts:
-            read = dropped = written = 0
-            for line in part.lines():
-                read += 1
-                if held_out and held_out.overlaps(line):
-                    dropped += 1
-                elif share is None or written < share:
-                    for file, sentence in zip(files, line, strict=True):
-                        file.write(sentence + "\n")
-                    written += 1
-            if not read:
-                raise DataError(
-                    f"{part.sides[0].name}: expected {split} text, got an empty file; give it at least one line"
-                )
-            urls = {code: text.url for code, text in zip(codes, part.sides, strict=True)}
-            sources.append({"url": urls, "licence": part.licence, "pairs": read, "dropped": dropped})
-    return sources
 
 
 def _describe(

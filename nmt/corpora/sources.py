@@ -1,25 +1,22 @@
 """Parallel text in files, plain or compressed: downloadable ones, verified by SHA-256, and the user's own."""
 
-import gzip
 import hashlib
-import io
-import lzma
 import os
 import re
 import sys
-import tarfile
 import unicodedata
-import zipfile
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, BinaryIO, Literal, Self, cast
+from typing import Literal, Self, cast
 
 from pydantic import Field, model_validator
 
+from nmt.config.corpus.sources import Hash, Slice
 from nmt.config.types import Language, Strict
+from nmt.corpora.formats import packed
+from nmt.corpora.formats.markup import sgm_segments
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import sha256
 from nmt.system.lines import decode_lines, read_lines
@@ -27,7 +24,8 @@ from nmt.system.lines import decode_lines, read_lines
 RETRIES = 2
 """How often a failed download is tried again."""
 
-_CORRUPT = (zlib.error, lzma.LZMAError)
+SGM = (".sgm", ".sgml")
+"""Suffixes of test sets of WMT, with one segment a line."""
 _SHORTCUT = re.compile(r"(?<![\w/%$&~])([A-Za-z]+)[_&~]([a-z]+)(?![\w/&~])")
 _SHORTCUT_AFTER = re.compile(r"(?<=[\u0900-\u097f….:]) ?\([_&~]?[A-Za-z]\)")
 
@@ -43,20 +41,6 @@ class _Letters(dict[int, int | None]):
 
 
 _LETTERS = _Letters()
-Hash = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-
-
-class Slice(Strict):
-    """A part of a text, chosen by the hash of each sentence in one language, so the order of lines has no effect."""
-
-    by: Language
-    per_mille: tuple[int, int] = Field(description="first part, and the one after the last, of parts 0 to 999")
-
-    def holds(self, sentence: str) -> bool:
-        """Return whether a sentence is in the slice; sentences with the same `key` are in the same slice."""
-        digest = hashlib.sha256(key(sentence).encode()).digest()
-        number = int.from_bytes(digest[:8], "big") * 1000 >> 64
-        return self.per_mille[0] <= number < self.per_mille[1]
 
 
 class Source(Strict):
@@ -101,7 +85,7 @@ class Source(Strict):
         code = self.codes.get(language, language)
         url, place = self.url and self.url.format(language=code), self.mirror.format(language=code)
         expected = self.sha256 if isinstance(self.sha256, str) else self.sha256[language]
-        path = _verified(url, self.made, place, expected, mirror or os.environ.get("NMT_MIRROR"))
+        path = verified(url, self.made, place, expected, mirror)
         member = self.member and self.member.format(language=code)
         column = self.columns.index(language) if self.columns else None
         return Text(path, url or self.made, member, column, len(self.columns), self.lines, self.shortcuts)
@@ -152,39 +136,22 @@ class Text:
         return f"{self.path}: {self.member}" if self.member else str(self.path)
 
     def _whole_lines(self) -> Iterator[str]:
-        if self.member is None and self.path.suffix != ".gz":
-            yield from read_lines(self.path)
+        if self.member is None and not packed.is_packed(self.path):
+            lines = read_lines(self.path)
+            yield from sgm_segments(lines, self.name) if self.path.suffix in SGM else lines
             return
-        kind = self.path.suffix[1:] if self.member else "gzip"
-        try:
-            with self._unpacked() as stream:
-                yield from decode_lines(stream, self.name)
-        except (DataError, PermissionError):
-            raise
-        # What Python's libraries raise for damaged and for encrypted archives.
-        except (OSError, RuntimeError, ValueError, EOFError, tarfile.TarError, zipfile.BadZipFile, *_CORRUPT) as error:
-            got, remedy = f"a damaged file ({error})", "make it or download it again"
-            if "encrypt" in str(error):
-                got, remedy = "an encrypted file", "unpack it with its password, and pack it again without one"
-            raise DataError(f"{self.path}: expected {kind}, got {got}; {remedy}") from None
-
-    def _unpacked(self) -> BinaryIO:
-        if self.member is None:
-            return cast("BinaryIO", gzip.open(self.path))
-        if self.path.suffix == ".zip":
-            archive = zipfile.ZipFile(self.path)
-            self._has_member([file.filename for file in archive.infolist() if not file.is_dir()])
-            return io.BufferedReader(cast("io.RawIOBase", archive.open(self.member)))  # reads lines much faster
-        tar = tarfile.open(self.path)  # noqa: SIM115  it closes with its member; no member is extracted to disk
-        self._has_member([file.name for file in tar if file.isfile()])
-        return cast("BinaryIO", tar.extractfile(self.member))
-
-    def _has_member(self, files: list[str]) -> None:
-        if self.member not in files:
-            raise DataError(
-                f"{self.path}: expected a member '{self.member}', got only {', '.join(files) or 'nothing'}; "
-                f"fix member: in the file's declaration"
+        with packed.opened(self.path, self.member) as stream:
+            lines = decode_lines(stream, self.name)
+            yield from (
+                sgm_segments(lines, self.name) if packed.bare_suffix(self.member or self.path.name) in SGM else lines
             )
+
+
+def holds(part: Slice, sentence: str) -> bool:
+    """Return whether a sentence is in a slice; sentences with the same `key` are in the same slice."""
+    digest = hashlib.sha256(key(sentence).encode()).digest()
+    number = int.from_bytes(digest[:8], "big") * 1000 >> 64
+    return part.per_mille[0] <= number < part.per_mille[1]
 
 
 def key(sentence: str) -> str:
@@ -206,30 +173,49 @@ def without_shortcuts(text: str) -> str:
     return _SHORTCUT_AFTER.sub("", _SHORTCUT.sub(r"\1\2", text)).replace("&&", "&")
 
 
-def _verified(url: str | None, made: str, place: str, expected: str | None, mirror: str | Path | None) -> Path:
+def verified(
+    url: str | None, made: str, place: str, expected: str | None, mirror: str | Path | None, pinned: bool = True
+) -> Path:
+    """Return a file from a mirror, or from the user's cache, into which it is downloaded.
+
+    Args:
+        url: its address; None: only mirrors have it.
+        made: how the file was made, if no address has it.
+        place: its path below the mirror and the cache.
+        expected: its SHA-256.
+        mirror: the folder; None: NMT_MIRROR, else the network.
+        pinned: whether a file without an expected checksum is refused.
+
+    Raises:
+        ConfigError: the mirror folder does not exist.
+        DataError: the file is not available, or its checksum is wrong or not declared.
+    """
+    mirror = mirror or os.environ.get("NMT_MIRROR")
     if not mirror and not url:
         raise DataError(
             f"{place}: no URL has this file, {made}; put it below a folder at this path, and name that folder in "
             f"mirror: or NMT_MIRROR"
         )
     if not mirror:
-        return _downloaded(cast("str", url), place, expected)
-    if not Path(mirror).is_dir():
+        path = _downloaded(cast("str", url), place, expected)
+    elif not Path(mirror).is_dir():
         raise ConfigError(f"mirror: {mirror}: no such folder; fix mirror: or NMT_MIRROR, or unset both to download")
-    remedy = (
-        f"put the file from {url} there, or unset mirror: and NMT_MIRROR to download it"
-        if url
-        else f"put the file there: {made}"
-    )
-    return _mirrored(Path(mirror, place), remedy, expected)
+    else:
+        remedy = (
+            f"put the file from {url} there, or unset mirror: and NMT_MIRROR to download it"
+            if url
+            else f"put the file there: {made}"
+        )
+        path = _mirrored(Path(mirror, place), remedy, expected)
+    if pinned and expected is None:
+        raise _unpinned(path)
+    return path
 
 
 def _mirrored(path: Path, remedy: str, expected: str | None) -> Path:
     if not path.is_file():
         raise DataError(f"{path}: the mirror has no such file; {remedy}")
-    if expected is None:
-        raise _unpinned(path)
-    if (got := sha256(path)) != expected:
+    if expected and (got := sha256(path)) != expected:
         raise DataError(f"{path}: wrong checksum: expected SHA-256 {expected}, got {got}; {remedy}")
     return path
 
@@ -262,6 +248,4 @@ def _downloaded(url: str, name: str, expected: str | None) -> Path:
             f"{cache / name}: wrong checksum of {url}: expected SHA-256 {expected}, "
             f"got {got[1] if got else error}; the file changed on the server or on its way: run again, {remedy}"
         ) from None
-    if expected is None:
-        raise _unpinned(path)
     return path

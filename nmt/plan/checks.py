@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from nmt.config.data import CustomCorpus, Images
+from nmt.config.corpus.sources import CustomCorpus
+from nmt.config.data import Images
 from nmt.config.models import MultimodalConfig
 from nmt.config.selection import why_not_kept
 from nmt.config.system import AddedText, System, why_unsupported
@@ -14,11 +15,11 @@ from nmt.corpora.catalogue import (
     TRAINING,
     check_known,
     check_trainable,
-    custom_parts,
     declared,
     test_sets,
     with_corpus_of,
 )
+from nmt.corpora.own import check_files
 from nmt.plan.layout import Layout, table_path
 from nmt.plan.load import choose
 from nmt.plan.parents import check_parents
@@ -129,13 +130,12 @@ def check_own_files(table: Table, settings: Workflow) -> None:
     for system in table.systems.values():
         for text in (system, *(mixture.text_to_translate for mixture in system.mixtures)):
             if custom := settings.corpora.get(text.corpus):
-                custom_parts(text.corpus, custom, text.languages)
+                check_files(text.corpus, custom, text.languages)
                 _check_no_wildcards(text.corpus, custom)
 
 
 def _check_no_wildcards(name: str, custom: CustomCorpus) -> None:
-    splits = (custom.train, custom.valid, *custom.tests.values())
-    if braced := [path for split in splits for path in split.values() if {"{", "}"} & set(str(path))]:
+    if braced := [path for path in custom.local if {"{", "}"} & set(str(path))]:
         raise ConfigError(
             f"corpora.{name}: {braced[0]}: expected a path without {{ and }}, in which Snakemake sees wildcards; "
             "rename it, or link to it"

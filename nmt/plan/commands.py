@@ -7,12 +7,15 @@ words made by the function ``STAGE_options``, or a placeholder for them.
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from nmt.config.data import CustomCorpus, Images, Subwords
+from nmt.config.corpus.sources import CustomCorpus
+from nmt.config.data import Images, Subwords
 from nmt.config.system import AddedText
 from nmt.plan.layout import table_path
 from nmt.plan.systems import as_json
 
 Word = str | int | Path
+CHECKSUMS = Path("corpora.lock.json")
+"""Checksums of what the user's own corpora download, kept beside config.yaml."""
 
 
 def download(corpus: Word, languages: Word, out: Word, *options: Word) -> list[str]:
@@ -21,8 +24,10 @@ def download(corpus: Word, languages: Word, out: Word, *options: Word) -> list[s
 
 
 def download_options(limit: int | None, custom: CustomCorpus | None) -> list[str]:
-    """Options of `download`: the lines of a trial, and the user's own corpus."""
-    return _limit(limit) + ([f"--custom={as_json(custom)}"] if custom else [])
+    """Options of `download`: the lines of a trial, the user's own corpus, and the checksums of what it downloads."""
+    sources = [source for split in custom.splits.values() for source in split] if custom else []
+    recorded = [f"--checksums={CHECKSUMS}"] if any(source.is_remote for source in sources) else []
+    return _limit(limit) + ([f"--custom={as_json(custom)}"] if custom else []) + recorded
 
 
 def translate_text(model: Word, text: Word, out: Word, *, config: Word, device: Word, threads: Word) -> list[str]:

@@ -9,7 +9,8 @@ from nmt.config.selection import why_not_kept
 from nmt.config.system import System
 from nmt.config.table import Table
 from nmt.config.workflow import Workflow
-from nmt.corpora.catalogue import check_known, check_trainable, custom_parts
+from nmt.corpora.catalogue import check_known, check_trainable
+from nmt.corpora.own import check_files
 from nmt.plan.layout import table_path
 from nmt.plan.load import choose
 from nmt.system.errors import ConfigError
@@ -53,7 +54,7 @@ def _parent(
         check_known(parent.corpus, settings.corpora)
         check_trainable(parent.corpus, parent.languages, custom)
         if custom and own_files:
-            custom_parts(parent.corpus, custom, parent.languages)
+            check_files(parent.corpus, custom, parent.languages)
     except ConfigError as error:
         raise ConfigError(f"{table_path(table)}: systems.{name}: {error}") from None
     return parent.model, parent.languages

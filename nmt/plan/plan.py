@@ -194,9 +194,8 @@ class Plan:
         """The corpus that a folder of raw text holds."""
         system = self.system_for(folder)
         custom = self.settings.corpora.get(system.corpus)
-        splits = [custom.train, custom.valid, *custom.tests.values()] if custom else []
-        codes = system.languages.split("-")
-        files = [str(split[language]) for split in splits for language in codes if language in split]
+        sources = [source for split in custom.splits.values() for source in split] if custom else []
+        files = [str(path) for source in sources for path in source.local_files(system.languages.split("-"))]
         return RawText(system.corpus, files, commands.download_options(self.settings.limit, custom))
 
     def own(self, files: Iterable[str | Path]) -> list[str]:

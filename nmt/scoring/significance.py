@@ -7,7 +7,7 @@ from typing import Any
 from sacrebleu.metrics.base import Metric
 from sacrebleu.significance import PairedTest, Result
 
-from nmt.corpora.catalogue import misaligned
+from nmt.corpora.parts import misaligned
 from nmt.scoring.score import ENDINGS, case_sensitive, fix_seed, metrics
 from nmt.scoring.texts import composed
 from nmt.scoring.words import SAMPLES

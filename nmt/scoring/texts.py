@@ -5,7 +5,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from nmt.corpora.catalogue import misaligned
+from nmt.corpora.parts import misaligned
 from nmt.system.errors import DataError
 from nmt.system.lines import read_lines
 from nmt.system.warnings import warn

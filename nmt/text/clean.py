@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from nmt.config.data import Cleaning
-from nmt.corpora.catalogue import misaligned, names
+from nmt.corpora.catalogue import names
+from nmt.corpora.parts import misaligned
 from nmt.system.chunks import WHOLE, Chunks, Shard, mark
 from nmt.system.errors import DataError
 from nmt.system.files import DROPPED, atomic_directory, read_json, write_json

@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from nmt.corpora.catalogue import TRAIN_SAMPLE, misaligned
+from nmt.corpora.catalogue import TRAIN_SAMPLE
+from nmt.corpora.parts import misaligned
 from nmt.system.errors import DataError
 from nmt.system.files import DROPPED, atomic_directory, write_text
 from nmt.system.indices import evenly

@@ -10,7 +10,7 @@ from typing import Any
 
 from nmt.config.data import Cleaning
 from nmt.config.decoding import Decoding
-from nmt.corpora.catalogue import misaligned
+from nmt.corpora.parts import misaligned
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import atomic_directory, build_stored, check_not_input, read_json, sha256, write_json, write_lines
 from nmt.system.lines import count_lines, read_lines

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from nmt.config.data import CustomCorpus
+from nmt.config.corpus.sources import CustomCorpus
 from nmt.config.system import System
 from nmt.corpora import catalogue as corpora
 from nmt.corpora import sources
@@ -480,10 +480,10 @@ def test_sentences_that_hardly_differ_have_one_key() -> None:
 def test_slices_part_the_sentences_whatever_their_order() -> None:
     thirds = [sources.Slice(by="en", per_mille=(low, high)) for low, high in ((0, 333), (333, 666), (666, 1000))]
     sentences = [f"Sentence {i}." for i in range(3000)]
-    placed = [[third.holds(sentence) for third in thirds] for sentence in sentences]
+    placed = [[sources.holds(third, sentence) for third in thirds] for sentence in sentences]
     assert {sum(places) for places in placed} == {1}
     assert all(900 < sum(column) < 1100 for column in zip(*placed, strict=True))
-    again = [third.holds(sentence.upper()) for sentence, third in zip(sentences, thirds * 1000, strict=True)]
+    again = [sources.holds(third, sentence.upper()) for sentence, third in zip(sentences, thirds * 1000, strict=True)]
     assert again == [places[i % 3] for i, places in enumerate(placed)]
 
 

@@ -12,7 +12,8 @@ import pytest
 from snakes import ROOT, Project
 
 from nmt.cli.main import main
-from nmt.config.data import CustomCorpus, Images, Subwords
+from nmt.config.corpus.sources import CustomCorpus
+from nmt.config.data import Images, Subwords
 from nmt.config.system import AddedText
 from nmt.plan import commands
 from nmt.plan.plan import Plan

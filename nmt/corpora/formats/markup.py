@@ -1,0 +1,220 @@
+"""Marked-up text: translation memories (TMX), and test sets of WMT as XML and SGM.
+
+Files are read piece by piece. One that declares entities is refused: a few lines of them can stand for billions of
+characters, or for a file of this machine.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import BinaryIO
+from xml.parsers import expat
+
+from nmt.corpora.formats.tables import Row, one_line
+from nmt.system.errors import DataError
+from nmt.system.lines import LONGEST
+
+BLOCK = 2**16
+"""Bytes read at a time."""
+UNFINISHED = 2**22
+"""Most bytes of a mark, such as ``<tuv …>``; the parser holds it in memory."""
+DEPTH = 100
+"""Most elements inside each other."""
+CODE = {"bpt", "ept", "ph", "it", "ut"}
+"""Elements of a segment whose content is code of a layout, not text."""
+ESCAPED = {"&lt;": "<", "&gt;": ">", "&quot;": '"', "&apos;": "'", "&amp;": "&"}
+_ESCAPE = re.compile("|".join(ESCAPED))
+_SEGMENT = re.compile(r"<seg\b[^>]*>(.*?)</seg>", re.IGNORECASE)
+
+
+class _Segments:
+    """Collects the text of the elements ``seg`` of a file; a subclass says what to do with each."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.path = name, list[str]()
+        self.text: list[str] | None = None
+        self.code = self.size = 0
+        self.rows = list[Row]()
+        self.parser = expat.ParserCreate()
+        self.parser.buffer_text = True
+        self.parser.StartElementHandler, self.parser.EndElementHandler = self._start, self._end
+        self.parser.CharacterDataHandler, self.parser.EntityDeclHandler = self._data, self._entity
+
+    def started(self, tag: str, attributes: Mapping[str, str]) -> None:
+        """Note an element that begins."""
+
+    def ended(self, tag: str) -> None:
+        """Note an element that ends."""
+
+    def segment(self, text: str) -> None:
+        """Note the text of a segment."""
+
+    def read(self, stream: BinaryIO) -> Iterator[Row]:
+        """Yield the rows; raises DataError if the file is no XML, declares entities or has huge segments."""
+        try:
+            fed = 0
+            while block := stream.read(BLOCK):
+                fed += len(block)
+                self.parser.Parse(block, False)
+                if fed - self.parser.CurrentByteIndex > UNFINISHED:
+                    raise self._error(f"a mark of more than {UNFINISHED:,} bytes")
+                yield from self.rows
+                self.rows.clear()
+            self.parser.Parse(b"", True)
+        except expat.ExpatError as error:
+            raise DataError(f"{self.name}: expected XML, got {error}; make it or download it again") from None
+        yield from self.rows
+
+    def _start(self, tag: str, attributes: dict[str, str]) -> None:
+        self.path.append(tag)
+        if len(self.path) > DEPTH:
+            raise self._error(f"more than {DEPTH} elements inside each other")
+        if tag == "seg":
+            self.text, self.code, self.size = [], 0, 0
+        elif tag in CODE:
+            self.code += 1
+        self.started(tag, attributes)
+
+    def _end(self, tag: str) -> None:
+        self.path.pop()
+        if tag == "seg" and self.text is not None:
+            self.segment(one_line("".join(self.text)).strip())
+            self.text = None
+        elif tag in CODE:
+            self.code -= 1
+        self.ended(tag)
+
+    def _data(self, text: str) -> None:
+        if self.text is not None and not self.code:
+            self.text.append(text)
+            self.size += len(text)
+            if self.size > LONGEST:
+                raise self._error(f"a segment of more than {LONGEST:,} characters")
+
+    def _entity(self, *_: object) -> None:
+        raise self._error("a file that declares entities, which can stand for any amount of text")
+
+    def _error(self, got: str) -> DataError:
+        return DataError(
+            f"{self.name}, line {self.parser.CurrentLineNumber}: expected segments of text, got {got}; check where "
+            "the file comes from"
+        )
+
+
+class _Memory(_Segments):
+    """Translation units of a TMX file."""
+
+    def __init__(self, name: str, languages: Sequence[str], codes: Mapping[str, str]) -> None:
+        super().__init__(name)
+        self.languages, self.matches = languages, _matcher(languages, codes)
+        self.unit, self.language, self.skipped = dict[str, str](), "", 0
+
+    def started(self, tag: str, attributes: Mapping[str, str]) -> None:
+        if tag == "tu":
+            self.unit = {}
+        elif tag == "tuv":
+            self.language = self.matches(attributes.get("xml:lang") or attributes.get("lang") or "")
+
+    def segment(self, text: str) -> None:
+        self.unit.setdefault(self.language, text)
+
+    def ended(self, tag: str) -> None:
+        if tag == "tu":
+            if all(language in self.unit for language in self.languages):
+                self.rows.append(tuple(self.unit[language] for language in self.languages))
+            else:
+                self.skipped += 1
+
+
+def read_tmx(
+    stream: BinaryIO,
+    name: str,
+    languages: Sequence[str],
+    codes: Mapping[str, str],
+    skipped: Callable[[int], object] = lambda _: None,
+) -> Iterator[Row]:
+    """Yield the units of a translation memory that have all languages; of several variants, the first.
+
+    Args:
+        stream: the file.
+        name: its name in messages.
+        languages: to read, in this order.
+        codes: the file's own language codes. A code without a region matches any region: ``en`` is ``EN-us`` too.
+        skipped: is told the number of units that lack a language.
+
+    Raises:
+        DataError: the file is damaged or hostile.
+    """
+    memory = _Memory(name, languages, codes)
+    yield from memory.read(stream)
+    if memory.skipped:
+        skipped(memory.skipped)
+
+
+class _TestSet(_Segments):
+    """Documents of a test set in WMT's XML: the source's segments, and those of the first reference."""
+
+    def __init__(self, name: str, languages: Sequence[str], codes: Mapping[str, str]) -> None:
+        super().__init__(name)
+        self.languages, self.matches = languages, _matcher(languages, codes)
+        self.document, self.side, self.number = dict[str, dict[str, str]](), "", ""
+
+    def started(self, tag: str, attributes: Mapping[str, str]) -> None:
+        if tag == "doc":
+            self.document = {}
+        elif tag in ("src", "ref"):
+            language = self.matches(attributes.get("lang", ""))
+            self.side = "" if language in self.document else language
+            self.document.setdefault(self.side, {})
+        elif tag == "seg":
+            self.number = attributes.get("id", "")
+
+    def segment(self, text: str) -> None:
+        self.document.setdefault(self.side, {})[self.number] = text
+
+    def ended(self, tag: str) -> None:
+        if tag != "doc":
+            return
+        sides = [self.document.get(language, {}) for language in self.languages]
+        if any(side.keys() != sides[0].keys() for side in sides) or not sides[0]:
+            counts = ", ".join(f"{len(side)} in {code}" for code, side in zip(self.languages, sides, strict=True))
+            raise self._error(f"a document with other segments in each language: {counts}")
+        self.rows += zip(*(side.values() for side in sides), strict=True)
+
+
+def read_test_set(stream: BinaryIO, name: str, languages: Sequence[str], codes: Mapping[str, str]) -> Iterator[Row]:
+    """Yield the segments of a test set in WMT's XML; of several references, the first.
+
+    Raises:
+        DataError: the file is damaged or hostile, or a document lacks segments in a language.
+    """
+    return _TestSet(name, languages, codes).read(stream)
+
+
+def sgm_segments(lines: Iterable[str], name: str) -> Iterator[str]:
+    """Yield the segments of WMT's SGM, which is no XML: other characters than ``&`` and ``<`` stand for themselves.
+
+    Raises:
+        DataError: a segment does not end.
+    """
+    begun = ""
+    for line in lines:
+        text = f"{begun} {line}" if begun else line
+        found = list(_SEGMENT.finditer(text))
+        yield from (_ESCAPE.sub(lambda mark: ESCAPED[mark[0]], match[1]).strip() for match in found)
+        rest = text[found[-1].end() :] if found else text
+        begun = rest if re.search(r"<seg\b", rest, re.IGNORECASE) else ""
+        if len(begun) > LONGEST:
+            break
+    if begun:
+        raise DataError(f"{name}: expected </seg> after each <seg>, got {begun[:60]}; make the file again")
+
+
+def _matcher(languages: Sequence[str], codes: Mapping[str, str]) -> Callable[[str], str]:
+    """Return a function from a file's language code to ours; codes that are not asked for give an empty string."""
+    wanted = {codes.get(language, language).lower().replace("_", "-"): language for language in languages}
+
+    def match(code: str) -> str:
+        code = code.lower().replace("_", "-")
+        return wanted.get(code) or wanted.get(code.partition("-")[0], "")
+
+    return match

@@ -1,0 +1,132 @@
+"""Tables with a column for each language: TSV, JSON lines and parquet."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from nmt.corpora.formats.packed import unpacking
+from nmt.system.errors import ConfigError, DataError
+from nmt.system.files import check_regular
+from nmt.system.lines import LONGEST, decode_lines
+
+Row = tuple[str, ...]
+"""The sentence of each language that is read, without line ends."""
+FIELD = "translation"
+"""The key or column with a sentence for each language's code, as in the data sets of Hugging Face."""
+BATCH = 1024
+"""Rows of parquet in memory at a time."""
+
+
+def read_tsv(stream: BinaryIO, name: str, languages: Sequence[str], columns: Sequence[str] | Mapping[str, str]) -> (
+    Iterator[Row]
+):  # fmt: skip
+    """Yield the rows of tab-separated text.
+
+    Args:
+        stream: the text.
+        name: its name in messages.
+        languages: to read, in this order.
+        columns: the language of each column; or the name of each language's column in the head line.
+
+    Raises:
+        DataError: a row has another number of columns, or the head line lacks a name.
+    """
+    rows = enumerate((line.split("\t") for line in decode_lines(stream, name)), 1)
+    if isinstance(columns, Mapping):
+        head = next(rows, (1, []))[1]
+        if missing := [columns[code] for code in languages if columns[code] not in head]:
+            raise DataError(
+                f"{name}, line 1: expected a column named '{missing[0]}', got {', '.join(head) or 'no line'}; "
+                "fix columns: in the source's declaration"
+            )
+        width, chosen = len(head), [head.index(columns[code]) for code in languages]
+    else:
+        width, chosen = len(columns), [list(columns).index(code) for code in languages]
+    for number, cells in rows:
+        if len(cells) != width:
+            raise DataError(
+                f"{name}, line {number}: expected {width} tab-separated columns, got {len(cells)}; fix the line, or "
+                "columns: in the source's declaration"
+            )
+        yield tuple(cells[column] for column in chosen)
+
+
+def read_jsonl(stream: BinaryIO, name: str, languages: Sequence[str], keys: Mapping[str, str]) -> Iterator[Row]:
+    """Yield the sentences of JSON lines, under ``translation`` or at the top.
+
+    Args:
+        stream: the text.
+        name: its name in messages.
+        languages: to read, in this order.
+        keys: the key of each language.
+
+    Raises:
+        DataError: a line is no JSON object, or lacks a language.
+    """
+    for number, line in enumerate(decode_lines(stream, name), 1):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise DataError(f"{name}, line {number}: expected a JSON object, got {error}; fix the line") from None
+        found = record.get(FIELD, record) if isinstance(record, dict) else None
+        if not isinstance(found, dict) or any(not isinstance(found.get(keys[code]), str) for code in languages):
+            raise DataError(
+                f"{name}, line {number}: expected text under {' and '.join(keys[code] for code in languages)}, at the "
+                f"top or in {FIELD}, got {line[:100]}; fix the line, or columns: in the source's declaration"
+            )
+        yield tuple(one_line(found[keys[code]]) for code in languages)
+
+
+def read_parquet(path: Path, languages: Sequence[str], keys: Mapping[str, str]) -> Iterator[Row]:
+    """Yield the sentences of a parquet file, from a column ``translation`` or a column for each language.
+
+    Args:
+        path: the file.
+        languages: to read, in this order.
+        keys: the column of each language, or its key in ``translation``.
+
+    Raises:
+        ConfigError: the package pyarrow is missing.
+        DataError: the file is damaged, or lacks a language.
+    """
+    try:
+        from pyarrow import lib, parquet
+    except ImportError:
+        raise ConfigError(
+            f"{path}: expected the package pyarrow, which reads parquet, got none; pip install -e '.[sources]'"
+        ) from None
+    check_regular(path)
+    wanted = [keys[code] for code in languages]
+    try:
+        with unpacking(path, "parquet"), parquet.ParquetFile(path) as file:
+            names = file.schema_arrow.names
+            nested = FIELD in names
+            if not nested and (missing := [key for key in wanted if key not in names]):
+                raise DataError(
+                    f"{path}: expected a column {FIELD} or {missing[0]}, got {', '.join(names)}; fix columns: in the "
+                    "source's declaration"
+                )
+            for batch in file.iter_batches(BATCH, columns=[FIELD] if nested else wanted):
+                for record in batch.to_pylist():
+                    yield _cells(record[FIELD] if nested else record, wanted, path)
+    except lib.ArrowException as error:
+        raise DataError(f"{path}: expected parquet, got a damaged file ({error}); make it or download it again") from (
+            None
+        )
+
+
+def _cells(record: Any, keys: Sequence[str], path: Path) -> Row:
+    cells = [record.get(key) if isinstance(record, dict) else None for key in keys]
+    for key, cell in zip(keys, cells, strict=True):
+        if not isinstance(cell, str) or len(cell) > LONGEST:
+            got = f"{len(cell):,} characters" if isinstance(cell, str) else f"{str(record)[:100]}"
+            raise DataError(f"{path}: expected one sentence under {key} in each row, got {got}; fix the file")
+    return tuple(one_line(cell) for cell in cells if cell is not None)
+
+
+def one_line(text: str) -> str:
+    """Return a sentence of a format that allows line ends inside, with spaces in their place."""
+    return " ".join(text.splitlines()) if "\n" in text or "\r" in text else text

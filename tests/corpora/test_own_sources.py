@@ -1,0 +1,284 @@
+"""The user's own corpora from every format: the same pairs, and one message for each damaged or hostile file."""
+
+import bz2
+import gzip
+import io
+import json
+import lzma
+import tarfile
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from xml.sax.saxutils import escape
+
+import pytest
+
+from nmt.config.corpus.sources import CustomCorpus
+from nmt.config.data import Cleaning
+from nmt.config.yaml import parse
+from nmt.corpora.catalogue import fetch
+from nmt.corpora.formats import packed
+from nmt.corpora.remote import Checksums, from_sacrebleu
+from nmt.system.errors import ConfigError, DataError
+from nmt.system.files import read_json, sha256
+from nmt.system.warnings import read_warnings, recorded
+from nmt.text.clean import clean
+
+PAIRS = [
+    ("A dog & a cat.", "Ein Hund & eine Katze."),
+    ('"Who\'s <there>?"', "„Wer ist <da>?“"),
+    ("Snow falls.", "Es schneit — sehr."),
+    ("", "Leer."),
+    ("Two men.", "Zwei Männer.\u2028Und mehr."),
+]
+
+
+def text(side: int, pairs: list[tuple[str, str]] = PAIRS) -> bytes:
+    return "".join(f"{pair[side]}\n" for pair in pairs).encode()
+
+
+def tsv() -> bytes:
+    return "".join(f"{n}\t{german}\t{english}\n" for n, (english, german) in enumerate(PAIRS)).encode()
+
+
+def tmx(pairs: list[tuple[str, str]] = PAIRS) -> bytes:
+    units = "".join(
+        f'<tu><note>n</note><tuv xml:lang="EN-us"><seg><ph>code</ph>{escape(en)}</seg></tuv>'
+        f'<tuv xml:lang="de"><seg>\n<hi>{escape(de)}</hi>\n</seg></tuv></tu>'
+        for en, de in pairs
+    )
+    head = '<?xml version="1.0" encoding="utf-8"?><!DOCTYPE tmx SYSTEM "tmx14.dtd">'
+    return f'{head}<tmx version="1.4"><header srclang="en"/><body>{units}</body></tmx>'.encode()
+
+
+def utf16(data: bytes) -> bytes:
+    return data.decode().replace("utf-8", "utf-16").encode("utf-16")
+
+
+def jsonl() -> bytes:
+    return "".join(json.dumps({"translation": {"en": en, "de": de}}) + "\n" for en, de in PAIRS).encode()
+
+
+def xml() -> bytes:
+    sides = [
+        f'<{tag} lang="{code}"{by}><p>'
+        + "".join(f'<seg id="{n}">{escape(pair[side])}</seg>\n' for n, pair in enumerate(PAIRS, 1))
+        + f"</p></{tag}>"
+        for side, tag, code, by in ((0, "src", "en", ""), (1, "ref", "de", ' translator="A"'))
+    ]
+    second = '<ref lang="de" translator="B"><seg id="1">Anders.</seg></ref>'
+    return f'<dataset id="t"><doc id="d" origlang="en">{"".join(sides)}{second}</doc></dataset>'.encode()
+
+
+def sgm(side: int) -> bytes:
+    lines = "".join(f'<seg id="{n}">{escape(pair[side])}</seg>\n' for n, pair in enumerate(PAIRS, 1))
+    return f'<srcset setid="t" srclang="any">\n<doc docid="d">\n{lines}</doc>\n</srcset>\n'.encode()
+
+
+def zipped(files: dict[str, bytes]) -> bytes:
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in files.items():
+            archive.writestr(name, data)
+    return stream.getvalue()
+
+
+def tarred(files: dict[str, bytes]) -> bytes:
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w:gz") as archive:
+        for name, data in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            archive.addfile(member, io.BytesIO(data))
+    return stream.getvalue()
+
+
+def parquet() -> bytes:
+    arrow, files = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    stream = io.BytesIO()
+    files.write_table(arrow.table({"translation": [{"de": de, "en": en} for en, de in PAIRS]}), stream)
+    return stream.getvalue()
+
+
+def zst(data: bytes) -> bytes:
+    compress: Callable[[bytes], bytes] = pytest.importorskip("zstandard").compress
+    return compress(data[:20]) + compress(data[20:])  # two frames
+
+
+MOSES = {"Set.en-de.en": text(0), "Set.en-de.de": text(1), "README": b"read me", "LICENSE": b"free"}
+TAR = {"x/en.txt": text(0), "x/de.txt": text(1)}
+BOTH = {"languages": ["en", "de"]}
+NAMED = {"source": "a.tsv.gz", "columns": {"en": "English", "de": "German"}}
+FORMATS: dict[str, tuple[dict[str, Any], Callable[[], dict[str, bytes]]]] = {
+    "gz": ({"en": "a.en.gz", "de": "a.de"}, lambda: {"a.en.gz": gzip.compress(text(0)), "a.de": text(1)}),
+    "xz": ({"en": "a.xz", "de": "a.bz2"}, lambda: {"a.xz": lzma.compress(text(0)), "a.bz2": bz2.compress(text(1))}),
+    "zst": ({"en": "a.en.zst", "de": "a.de.zst"}, lambda: {"a.en.zst": zst(text(0)), "a.de.zst": zst(text(1))}),
+    "tsv": ({"source": "a.tsv", "columns": ["_", "de", "en"]}, lambda: {"a.tsv": tsv()}),
+    "named": (NAMED, lambda: {"a.tsv.gz": gzip.compress(b"id\tGerman\tEnglish\n" + tsv())}),
+    "tmx": ({"source": "a.tmx", **BOTH}, lambda: {"a.tmx": tmx()}),
+    "utf16": ({"source": "a.tmx", **BOTH}, lambda: {"a.tmx": utf16(tmx())}),
+    "zipped tmx": ({"source": "a.zip", **BOTH}, lambda: {"a.zip": zipped({"x/a.tmx": tmx(), "x/README": b""})}),
+    "moses": ({"source": "a.txt.zip", **BOTH}, lambda: {"a.txt.zip": zipped(MOSES)}),
+    "tar": ({"source": "a.tgz", "member": "x/{language}.txt", **BOTH}, lambda: {"a.tgz": tarred(TAR)}),
+    "jsonl": ({"source": "a.jsonl.xz", **BOTH}, lambda: {"a.jsonl.xz": lzma.compress(jsonl())}),
+    "parquet": ({"source": "a.parquet", **BOTH}, lambda: {"a.parquet": parquet()}),
+    "xml": ({"source": "a.xml", **BOTH}, lambda: {"a.xml": xml()}),
+    "sgm": ({"en": "src.sgm", "de": "ref.sgm.gz"}, lambda: {"src.sgm": sgm(0), "ref.sgm.gz": gzip.compress(sgm(1))}),
+}  # fmt: skip
+
+
+def corpus(folder: Path, source: Any, files: dict[str, bytes]) -> CustomCorpus:
+    """A corpus with a source as its training text, and plain validation text; paths are below the folder."""
+    for name, data in (files | {"valid.en": text(0), "valid.de": text(1)}).items():
+        (folder / name).write_bytes(data)
+
+    def placed(value: Any) -> Any:
+        if isinstance(value, list):
+            return [placed(each) for each in value]
+        keys = ("source", "en", "de")
+        return {key: f"{folder}/{each}" if key in keys and ":" not in each else each for key, each in value.items()}
+
+    valid = {code: folder / f"valid.{code}" for code in ("en", "de")}
+    return CustomCorpus.model_validate({"train": placed(source), "valid": valid})
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_format_gives_the_same_cleaned_text(tmp_path: Path, name: str) -> None:
+    source, files = FORMATS[name]
+    plain, raw = corpus(tmp_path, {"en": "p.en", "de": "p.de"}, {"p.en": text(0), "p.de": text(1)}), tmp_path / "raw"
+    for folder, own in ((tmp_path / "plain", plain), (raw, corpus(tmp_path, source, files()))):
+        fetch("own", "en-de", folder, custom=own)
+        clean(folder, folder.with_suffix(".clean"), Cleaning(), "en-de")
+    for code in ("en", "de"):
+        read = [(tmp_path / f"{one}.clean" / f"train.{code}").read_bytes() for one in ("plain", "raw")]
+        assert read[0] == read[1] and read[0].count(b"\n") == 4
+    [described] = read_json(raw / "corpus.json")["sources"]["train"]
+    assert described["pairs"] == len(PAIRS)
+    used = next(iter(files()))
+    assert described["sha256"]["en"] == sha256(tmp_path / used)
+
+
+def test_joined_sources_keep_licence_count_lines_and_slice(tmp_path: Path) -> None:
+    files = {"a.en": text(0), "a.de": text(1), "b.tmx": tmx(), "c.tsv": tsv()}
+    part = {"slice": {"by": "en", "per_mille": [0, 500]}}
+    sources = [
+        {"en": "a.en", "de": "a.de"},
+        {"source": "b.tmx", **BOTH, "lines": [1, 3], "licence": "CC0"},
+        {"source": "c.tsv", "columns": ["_", "de", "en"], **part},
+        {"source": "c.tsv", "columns": ["_", "de", "en"], "slice": {"by": "en", "per_mille": [500, 1000]}},
+    ]
+    fetch("own", "de-en", tmp_path / "raw", custom=corpus(tmp_path, sources, files))
+    described = read_json(tmp_path / "raw/corpus.json")["sources"]["train"]
+    assert [(source["licence"], source["pairs"]) for source in described][:2] == [("not stated", 5), ("CC0", 2)]
+    assert sum(source["pairs"] for source in described[2:]) == 5 and all(source["pairs"] for source in described)
+    german = (tmp_path / "raw/train.de").read_text(encoding="utf-8").split("\n")
+    assert german[5:7] == [PAIRS[1][1], PAIRS[2][1]] and sorted(german[7:-1]) == sorted(pair[1] for pair in PAIRS)
+    fetch("own", "de", tmp_path / "alone", custom=corpus(tmp_path, sources, files))
+    assert (tmp_path / "alone/train.de").read_bytes() == (tmp_path / "raw/train.de").read_bytes()
+
+
+def test_units_without_a_language_are_counted(tmp_path: Path) -> None:
+    data = tmx().replace(b'xml:lang="de"', b'xml:lang="fr"', 1)
+    own = corpus(tmp_path, {"source": "a.tmx", **BOTH}, {"a.tmx": data})
+    with recorded("download", tmp_path / "raw"):
+        fetch("own", "en-de", tmp_path / "raw", custom=own)
+    [told] = [warning for warning in read_warnings(tmp_path / "raw") if warning.kind == "incomplete units"]
+    assert told.count == 1 and read_json(tmp_path / "raw/corpus.json")["sources"]["train"][0]["pairs"] == 4
+
+
+BOMB = b'<!DOCTYPE tmx [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]>'
+EXTERNAL = b'<!DOCTYPE t [<!ENTITY x SYSTEM "file:///etc/passwd">]><t>&x;</t>'
+ENTITIES, DOCUMENTS = "expected segments of text, got a file that declares entities", "a document with other segments"
+OTHER = {"a.en": b"", "a.fr": b""}
+BAD: dict[str, tuple[dict[str, Any], Callable[[], bytes], str]] = {
+    "entities": ({"source": "a.tmx", **BOTH}, lambda: BOMB + tmx().split(b'dtd">')[1], ENTITIES),
+    "external": ({"source": "a.tmx", **BOTH}, lambda: EXTERNAL, ENTITIES),
+    "cut xml": ({"source": "a.tmx", **BOTH}, lambda: tmx()[:-30], "expected XML, got"),
+    "deep": ({"source": "a.tmx", **BOTH}, lambda: b"<a>" * 200, "elements inside each other"),
+    "cut gz": ({"source": "a.tmx.gz", **BOTH}, lambda: gzip.compress(tmx())[:-20], "expected gzip, got a damaged file"),
+    "cut zip": ({"source": "a.zip", **BOTH}, lambda: zipped(MOSES)[:-30], "expected zip, got a damaged file"),
+    "leading out": ({"source": "a.zip", **BOTH}, lambda: zipped({"../a.en": b"", "a.de": b""}), "leads out of it"),
+    "no member": ({"source": "a.zip", **BOTH}, lambda: zipped(OTHER), r"expected one file for each of \.en, \.de"),
+    "cut zst": ({"source": "a.tmx.zst", **BOTH}, lambda: zst(tmx())[:-10], "expected zstd, got a damaged file"),
+    "cut parquet": ({"source": "a.parquet", **BOTH}, lambda: parquet()[:-10], "expected parquet, got a damaged file"),
+    "no parquet": ({"source": "a.parquet", "languages": ["en", "fr"]}, parquet, "expected one sentence under fr"),
+    "columns": ({"source": "a.tsv", "columns": ["en", "de"]}, tsv, "line 1: expected 2 tab-separated columns, got 3"),
+    "head": ({"source": "a.tsv", "columns": {"en": "English", "de": "German"}}, tsv, "line 1: expected a column named"),
+    "no json": ({"source": "a.jsonl", **BOTH}, tsv, "line 1: expected a JSON object"),
+    "json keys": ({"source": "a.jsonl", "languages": ["en", "fr"]}, jsonl, "line 1: expected text under en and fr"),
+    "other documents": ({"source": "a.xml", **BOTH}, lambda: xml().replace(b'id="3"', b'id="9"', 1), DOCUMENTS),
+    "no end": ({"en": "a.sgm", "de": "valid.de"}, lambda: b"<seg id=1>\nA dog", "expected </seg> after each <seg>"),
+    "unknown": ({"source": "a.docx", **BOTH}, tsv, "say format:"),
+    "checksum": ({"source": "a.tmx", **BOTH, "sha256": "0" * 64}, tmx, "wrong checksum: expected SHA-256 000"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_damaged_and_hostile_files_get_one_message(tmp_path: Path, name: str) -> None:
+    source, data, message = BAD[name]
+    language = source.get("languages", ["en", "de"])[1]
+    file = source.get("source") or source["en"]
+    own = corpus(tmp_path, source, {file: data()})
+    if language == "fr":
+        own = own.model_copy(update={"valid": {"en": tmp_path / "valid.en", "fr": tmp_path / "valid.de"}})
+    with pytest.raises((DataError, ConfigError), match=message) as error:
+        fetch("own", f"en-{language}", tmp_path / "raw", custom=own)
+    assert str(tmp_path / file) in str(error.value) and not (tmp_path / "raw").exists()
+
+
+def test_a_file_that_unpacks_to_far_too_much_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packed, "UNTESTED", 2**12)
+    own = corpus(
+        tmp_path, {"source": "a.txt.zip", **BOTH}, {"a.txt.zip": zipped({"a.en": b"a\n" * 2**20, "a.de": b""})}
+    )
+    with pytest.raises(DataError, match=r"a\.txt\.zip: expected text, got a file that unpacks to more than 200 times"):
+        fetch("own", "en-de", tmp_path / "raw", custom=own)
+
+
+@pytest.mark.parametrize(
+    ("train", "message"),
+    [
+        ("{source: a.tmx}", "line 1: train.0: languages: which languages does the source have"),
+        ("{source: a.tmx, language: [en, de]}", "train.0.language: unknown key; did you mean 'languages'"),
+        ("{en: a.en, german: a.de}", "expected two or three small letters"),
+        ("[{en: a.en, de: a.de}, {source: b.tsv, columns: [en, 3]}]", "columns"),
+        ("[{files: {en: a}, languages: [en]}]", "languages goes with source"),
+        ("{source: a.tmx, languages: [en, de], slice: {by: fr, per_mille: [0, 9]}}", "got 'fr'"),
+    ],
+)  # fmt: skip
+def test_a_wrong_declaration_is_explained(train: str, message: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        parse(CustomCorpus, f"train: {train}", "config.yaml")
+    assert message in str(error.value) and "config.yaml" in str(error.value)
+
+
+def test_downloads_are_recorded_and_then_enforced(tmp_path: Path) -> None:
+    mirror, lock, url = tmp_path / "mirror", tmp_path / "corpora.lock.json", "https://example.org/set/a.tmx?v=1"
+    place = mirror / "example.org/set/a.tmx_v_1"
+    place.parent.mkdir(parents=True)
+    place.write_bytes(tmx())
+    own = corpus(tmp_path, {"source": url, "format": "tmx", **BOTH}, {})
+    for number in (1, 2):
+        fetch("own", "en-de", tmp_path / f"raw{number}", custom=own, mirror=mirror, checksums=lock)
+        assert read_json(lock) == {url: sha256(place)}
+    place.write_bytes(tmx(PAIRS[:2]))
+    with pytest.raises(DataError, match="wrong checksum: expected SHA-256"):
+        fetch("own", "en-de", tmp_path / "raw3", custom=own, mirror=mirror, checksums=lock)
+    assert Checksums(lock).expected(url) != sha256(place)
+
+
+def test_test_sets_of_sacrebleu_by_name(tmp_path: Path) -> None:
+    folder = tmp_path / "sacrebleu/wmt14"
+    folder.mkdir(parents=True)
+    for name, side in (("src", 0), ("ref", 1)):
+        (folder / f"wmt14.en-de.{name}").write_bytes(text(side))
+    valid = {code: tmp_path / f"{code}" for code in ("en", "de")}
+    own = {"train": {"source": "sacrebleu:wmt14", **BOTH}, "valid": valid}
+    for side, path in enumerate(valid.values()):
+        path.write_bytes(text(side))
+    fetch("own", "en-de", tmp_path / "raw", custom=CustomCorpus.model_validate(own), mirror=tmp_path)
+    assert (tmp_path / "raw/train.de").read_bytes() == text(1)
+    for name, languages, message in (("wmt0", ["en", "de"], "no such test set"), ("wmt14", ["en", "xx"], "got only")):
+        with pytest.raises(ConfigError, match=message):
+            from_sacrebleu(name, languages, tmp_path)
