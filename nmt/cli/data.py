@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from nmt.cli.options import COUNT, OUTPUT, PATH, config_option, languages_option, load_settings, shard_option
+from nmt.cli.options import (
+    COUNT,
+    OUTPUT,
+    PATH,
+    config_option,
+    device_options,
+    languages_option,
+    load_settings,
+    shard_option,
+)
 from nmt.config.choices import joined_subtags
 from nmt.system.errors import ConfigError
 from nmt.system.warnings import recorded
@@ -118,6 +127,37 @@ def clean(raw: Path, out: Path, languages: str, settings: str, jobs: int, shard:
 
     with recorded("clean", None if shard else out):
         clean_corpus(raw, out, load_settings(Cleaning, settings), languages, jobs, shard)
+
+
+@click.command()
+@click.argument("source", type=PATH)
+@click.argument("target", type=PATH)
+@click.argument("out", type=OUTPUT)
+@click.option("--forward", type=PATH, required=True, help="Model directory, from the source's language.")
+@click.option("--backward", type=PATH, show_default="none", help="Model directory of the other direction.")
+@device_options
+def score_pairs(
+    source: Path, target: Path, out: Path, forward: Path, backward: Path | None, device: str, threads: int | None
+) -> None:
+    """Score each pair of SOURCE and TARGET, raw text, by models; writes a number on each line of OUT.
+
+    The filter `scores` of cleaning drops the pairs below a number. SOURCE and TARGET are train.LANGUAGE of the raw
+    corpus. With both models, the score is minus the dual conditional cross-entropy (Junczys-Dowmunt 2018).
+    """
+    from tqdm import tqdm
+
+    from nmt.system.files import check_not_input, check_writable
+    from nmt.system.workers import processes_for
+    from nmt.translation.pairs import score_text
+    from nmt.translation.translator import Translator
+
+    check_writable(out)
+    check_not_input(out, [source, target])
+    models = [model for model in (forward, backward) if model]
+    workers = processes_for(device, threads)
+    with tqdm(unit="pair", disable=None) as bar:
+        translators = [Translator.load(model, device, threads, workers) for model in models]
+        score_text(translators, source, target, out, bar.update)
 
 
 @click.command()

@@ -18,6 +18,7 @@ SECTIONS = {
     "Data": [
         data.download,
         data.mix,
+        data.score_pairs,
         data.clean,
         data.sample,
         data.subwords,

@@ -8,6 +8,7 @@ from pydantic import (
     model_validator,
 )
 
+from nmt.config.corpus.filters import Filter
 from nmt.config.types import Count, Name, Number, Positive, Probability, Strict, UserPath
 
 
@@ -43,6 +44,11 @@ class Cleaning(Strict):
         9.0, description="drop training pairs with a larger ratio of lengths"
     )
     deduplicate: bool = Field(False, description="drop exact repetitions of a training pair")
+    filters: list[Filter] = Field(
+        [],
+        exclude_if=lambda value: not value,
+        description="filters of raw training pairs, in this order (docs/how-to/filters.md)",
+    )
 
 
 class SpecialIds(Strict):

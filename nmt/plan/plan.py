@@ -198,6 +198,11 @@ class Plan:
         files = [str(path) for source in sources for path in source.local_files(system.languages.split("-"))]
         return RawText(system.corpus, files, commands.download_options(self.settings.limit, custom))
 
+    def score_files(self, folder: str) -> list[str]:
+        """The files of scores that the filters of a folder of cleaned text read."""
+        filters = self.system_for(folder).cleaning.filters
+        return [str(each.file) for each in filters if each.kind == "scores"]
+
     def own(self, files: Iterable[str | Path]) -> list[str]:
         """Those of some files that no stage writes: the user's own."""
         return [str(file) for file in files if not Path(file).is_relative_to(self.settings.results)]

@@ -1,5 +1,7 @@
 """Values as the text of a table's cells."""
 
+from dataclasses import dataclass, field
+
 from nmt.config.decoding import FOR_SAMPLING, Decoding
 from nmt.system.files import Json
 
@@ -7,6 +9,23 @@ NONE = "–"
 SEARCH = ("length_reward", "prefix", "min_length", "no_repeat_ngram", "coverage_penalty")
 OFF = Decoding().model_dump(include={*FOR_SAMPLING, *SEARCH})
 """Options of the search by their value when they are off; the others are named where a score was made."""
+
+
+@dataclass
+class Grid:
+    """A table of text: a title, a header, rows of as many cells as the header, and notes."""
+
+    name: str
+    title: str
+    header: list[str]
+    rows: list[list[str]]
+    notes: list[str] = field(default_factory=list)
+    quoted: list[bool] = field(default_factory=list)  # whether each row is only quoted; empty if no row is
+
+    def numeric(self, column: int) -> bool:
+        """Whether a column holds numbers; these are aligned to the right."""
+        cells = [row[column] for row in self.rows if row[column] not in ("", NONE)]
+        return bool(cells) and all(cell.lstrip("+−-< ")[:1].isdigit() for cell in cells)
 
 
 def number(value: float | None, digits: int) -> str:

@@ -2,11 +2,23 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from nmt.report import cells
-from nmt.report.cells import NONE, duration, hardware, number, p_value, published, signed, statistic, training_time
+from nmt.report.cells import (
+    NONE,
+    Grid,
+    duration,
+    hardware,
+    number,
+    p_value,
+    published,
+    signed,
+    statistic,
+    training_time,
+)
+from nmt.report.corpora.grids import data_grid, filters_grid, subwords_grid
 from nmt.system.files import Json
 
 NAMES = {
@@ -17,23 +29,6 @@ NAMES = {
 }  # fmt: skip
 NLL = ("nll_train", "nll_valid")
 SHOWN = ("bleu", "ter", "chrf", "meteor")  # the metrics of tables that name none
-
-
-@dataclass
-class Grid:
-    """A table of text: a title, a header, rows of as many cells as the header, and notes."""
-
-    name: str
-    title: str
-    header: list[str]
-    rows: list[list[str]]
-    notes: list[str] = field(default_factory=list)
-    quoted: list[bool] = field(default_factory=list)  # whether each row is only quoted; empty if no row is
-
-    def numeric(self, column: int) -> bool:
-        """Whether a column holds numbers; these are aligned to the right."""
-        cells = [row[column] for row in self.rows if row[column] not in ("", NONE)]
-        return bool(cells) and all(cell.lstrip("+−-< ")[:1].isdigit() for cell in cells)
 
 
 def headline(caption: str) -> tuple[str, str]:
@@ -51,8 +46,13 @@ def grids(data: Json) -> list[Grid]:
     if any(row.get("against") for row in data["rows"]):
         result.append(_comparisons(data))
     if data["systems"] or any(row.get("hypotheses") for row in data["rows"]):
-        result += [_making(data), *([_trainings(data)] if data["systems"] else []), _data(data)]
-        result += [_subwords(data)] if "subwords" in data else []  # result of earlier versions have none
+        result += [
+            _making(data),
+            *([_trainings(data)] if data["systems"] else []),
+            data_grid(data),
+            *filters_grid(data),
+        ]
+        result += [subwords_grid(data)] if "subwords" in data else []  # result of earlier versions have none
         result += [_parameters(data)] if data["systems"] else []
     return result
 
@@ -334,48 +334,6 @@ def _made_by(training: Json) -> tuple[str, str]:
     starts = training.get("starts") or [training]
     machines, codes = ([start[key] for start in starts] for key in ("hardware", "code_version"))
     return "; ".join(dict.fromkeys(map(hardware, machines))), ", ".join(dict.fromkeys(code or NONE for code in codes))
-
-
-def _data(data: Json) -> Grid:
-    """Sentences and words of each split before and after cleaning."""
-    pairs = list(dict.fromkeys(corpus["languages"] for corpus in data["data"]))
-    header = ["corpus", *(["languages"] if len(pairs) > 1 else []), "used by", "split", "pairs", "kept", "dropped"]
-    header += [
-        f"{side} words per sentence" for side in (pairs[0].split("-") if len(pairs) == 1 else ("source", "target"))
-    ]
-    rows = []
-    for corpus in data["data"]:
-        for split, counts in corpus["splits"].items():
-            shared = 0 if data["limit"] else counts.get("shared", 0)  # counted before a trial cuts the splits
-            reasons = {**counts["dropped"], "shared with a held-out split": shared}
-            reasons |= {f"too long for {system}": count for system, count in counts.get("too_long", {}).items()}
-            dropped = ", ".join(f"{count:,} {reason}" for reason, count in reasons.items() if count)
-            kept = counts["kept"]
-            words = [number(count / kept if kept else None, 1) for count in counts["words"].values()]
-            name = corpus["corpus"] + (" (synthetic)" if corpus["synthetic"] else "")
-            totals = [number(counts["read"] + shared, 0), number(kept, 0)]
-            head = [
-                name,
-                *([corpus["languages"]] if len(pairs) > 1 else []),
-                ", ".join(counts.get("systems", corpus["systems"])),
-            ]
-            rows.append([*head, split, *totals, dropped or "none", *words])
-    licences = {f"{corpus['corpus']}: licence: {corpus['licence']}." for corpus in data["data"] if corpus["licence"]}
-    return Grid("data", "Data", header, rows, sorted(licences))
-
-
-def _subwords(data: Json) -> Grid:
-    """Subwords per sentence and per word of each split."""
-    header = ["corpus", "languages", "subwords", "used by", "split"]
-    header += [f"{side} subwords {unit}" for unit in ("per sentence", "per word") for side in ("source", "target")]
-    rows = []
-    for encoded in data["subwords"]:
-        kind = f"{encoded['kind']} {encoded['size']:,}" + ("" if encoded["joint"] else " per side")
-        head = [encoded["corpus"], encoded["languages"], kind, ", ".join(encoded["systems"])]
-        for split, sides in encoded["splits"].items():
-            averages = [side[unit] for unit in ("a_sentence", "a_word") for side in sides.values()]
-            rows.append([*head, split, *(number(average, 2) for average in averages)])
-    return Grid("subwords", "Subwords", header, rows)
 
 
 def _parameters(data: Json) -> Grid:

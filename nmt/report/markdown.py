@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from nmt.report.grids import Grid, figure_notes, halves, headline, sample_sets
+from nmt.report.cells import Grid
+from nmt.report.grids import figure_notes, halves, headline, sample_sets
 from nmt.system.files import Json
 
 

@@ -8,8 +8,7 @@ from textwrap import shorten
 from matplotlib import pyplot
 from matplotlib.axes import Axes
 
-from nmt.report.cells import hardware, published, statistic, training_time
-from nmt.report.grids import Grid
+from nmt.report.cells import Grid, hardware, published, statistic, training_time
 from nmt.report.markdown import table
 from nmt.report.plots import COLOURS, STYLE, save
 from nmt.system.errors import DataError

@@ -14,6 +14,7 @@ from nmt.corpora.catalogue import TRAIN_SAMPLE, TRAINING, with_corpus_of
 from nmt.plan.layout import Layout
 from nmt.plan.systems import experiment, published_config
 from nmt.plan.warned import row_warnings
+from nmt.report.corpora import chart
 from nmt.report.plots import TITLES
 from nmt.report.records import read_log, train_nll
 from nmt.scoring.samples import samples
@@ -56,7 +57,10 @@ def build(name: str, table: Table, layout: Layout, seeds: Sequence[int]) -> Json
         "signatures": {p: {m: gather.distinct(p, m, "signature") for m in gather.signed} for p in PROTOCOLS},
         "commands": {protocol: gather.distinct("commands", protocol) for protocol in PROTOCOLS},
         "samples": gather.samples(),
-        "figures": [{"name": figure, "title": TITLES[figure]} for figure in table.figures],
+        "figures": [
+            *({"name": figure, "title": TITLES[figure]} for figure in table.figures),
+            *([{"name": chart.NAME, "title": chart.TITLE}] if chart.is_filtered(data) else []),
+        ],
     }  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from nmt.config.data import Images
 from nmt.config.table import Table
 from nmt.plan.layout import Layout
 from nmt.report import html, markdown, plots
+from nmt.report.corpora import chart
 from nmt.report.grids import grids
 from nmt.report.heatmaps import Overlay, Panel, draw, draw_over
 from nmt.report.records import ALIGNMENTS, keep, read_log
@@ -40,7 +41,7 @@ def report(
         DataError: a result is missing.
     """
     data = build(name, table, layout, seeds)
-    _draw(name, table, layout, seeds, layout.figures(name), images or {})
+    _draw(name, table, layout, seeds, layout.figures(name), images or {}, data["data"])
     keep(name, table, layout, seeds)
     write_pages(data, layout)
 
@@ -55,7 +56,13 @@ def write_pages(data: Json, layout: Layout) -> None:
 
 
 def _draw(
-    name: str, table: Table, layout: Layout, seeds: Sequence[int], out: Path, images: Mapping[str, Images]
+    name: str,
+    table: Table,
+    layout: Layout,
+    seeds: Sequence[int],
+    out: Path,
+    images: Mapping[str, Images],
+    corpora: list[Json],
 ) -> None:
     """Draw all figures of a table into a folder. The folder is replaced as a whole."""
     systems = dict.fromkeys(row.system for row in table.rows if row.system)
@@ -73,6 +80,8 @@ def _draw(
             else:
                 width = max(widths if figure == "positions-across" else [REPORTED, *widths])
                 plots.draw(figure, curves, width, folder / figure, table.published_curves)
+        if chart.is_filtered(corpora):
+            chart.draw_filters(corpora, folder / chart.NAME)
 
 
 def _draw_alignments(name: str, table: Table, layout: Layout, seeds: Sequence[int], out: Path) -> None:

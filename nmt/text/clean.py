@@ -28,6 +28,7 @@ from nmt.system.files import DROPPED, atomic_directory, read_json, write_json
 from nmt.system.lines import count_lines, read_lines
 from nmt.system.warnings import warn
 from nmt.text.characters import is_blank, latin_only, length, visible_only
+from nmt.text.filters.apply import apply_filters
 from nmt.text.join import COUNTS, DIGESTS, KEPT, SIDES, join
 from nmt.text.languages import base, has_rules, is_spaceless
 from nmt.text.repeats import WIDTH
@@ -174,6 +175,9 @@ def _clean_and_join(
             report[split] = _report(counts, settings["languages"])
             own = settings["corpus"] not in names()
             _warn_of_text(split, files, counts, tokenises=own and recipe.tokenize == "moses")
+            if training and recipe.filters:
+                held_out = [held for name, held in texts.items() if name != "train"]
+                report[split] = _filter(report[split], files, part, recipe, held_out, run)
             if training:
                 _check_not_empty(report[split], files[0].parent, recipe)
             for file, words in zip(files, (counts["source_words"], counts["target_words"]), strict=True):
@@ -182,6 +186,22 @@ def _clean_and_join(
                         f"{file}: expected sentences, got {counts['read']} lines without a word; add text to the file"
                     )
         write_json(part / "report.json", settings | {"splits": report})
+
+
+def _filter(
+    train: dict[str, Any], raw: list[Path], part: Path, recipe: Cleaning, held_out: list[list[Path]], run: Any
+) -> dict[str, Any]:
+    """Apply the filters of the recipe to cleaned training text; return its report with what they dropped."""
+    filtered = apply_filters(raw, part, recipe, held_out, run)
+    cleaned = [part / file.name for file in raw]
+    words = [sum(_words(line) for line in read_lines(path)) for path in cleaned]
+    dropped = {each["name"]: each["dropped"] for each in filtered}
+    return train | {
+        "kept": train["kept"] - sum(dropped.values()),
+        "dropped": train["dropped"] | dropped,
+        "words": dict(zip(train["words"], words, strict=True)),
+        "filters": filtered,
+    }
 
 
 def _warn_of_missing_rules(languages: Sequence[str], files: Sequence[Path], recipe: Cleaning) -> None:
@@ -305,6 +325,7 @@ def _check_not_empty(train: dict[str, Any], raw: Path, recipe: Cleaning) -> None
     rules = [
         f"{train['dropped'][rule]} by {key} ({values[key]})" for rule, key in RULES.items() if train["dropped"][rule]
     ]
+    rules += [f"{each['dropped']} by the filter {each['name']}" for each in train.get("filters", []) if each["dropped"]]
     raise DataError(
         f"{raw}: no training pair is left of {train['read']}: {', '.join(rules) or 'the files are empty'}; "
         f"{train['characters_removed']} characters were removed (characters: {recipe.characters}); "

@@ -15,8 +15,8 @@ from nmt.config.system import System
 from nmt.config.table import Table
 from nmt.plan.layout import Layout
 from nmt.report import html
-from nmt.report.cells import duration, number
-from nmt.report.grids import Grid, figure_notes, grids
+from nmt.report.cells import Grid, duration, number
+from nmt.report.grids import figure_notes, grids
 from nmt.report.html import marks
 from nmt.report.markdown import escape, render, table
 from nmt.report.plots import TITLES, draw

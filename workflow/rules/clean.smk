@@ -4,6 +4,7 @@
 rule clean:
     input:
         raw="<results>/corpora/{corpus}/{languages}/raw",
+        scores=lambda w: by_content(*scores_of(w)),
         shards=lambda w: shards_of(w, f"{LAYOUT.results}/corpora/{w.corpus}/{w.languages}/{w.cleaning}", SHARDS.clean),
     output:
         clean=directory("<results>/corpora/{corpus}/{languages}/{cleaning}"),
@@ -21,6 +22,7 @@ rule clean:
         clean=lambda w, output: unsharded(w, output[0]),
         config=lambda w, output: as_json(PLAN.system_for(unsharded(w, output[0])).cleaning),
         shard=lambda w, output: shard_option(w),
+        content=lambda w: content(*scores_of(w)),
     shell:
         logged(
             commands.clean(

@@ -35,6 +35,12 @@ def own_text(wildcards):
     return PLAN.raw_text(raw).own_files, raw
 
 
+def scores_of(wildcards):
+    """The files of scores that filters read, and the folder of cleaned text that is made with them."""
+    folder = f"{LAYOUT.results}/corpora/{wildcards.corpus}/{wildcards.languages}/{wildcards.cleaning}"
+    return PLAN.score_files(folder), folder
+
+
 def own_pictures(wildcards):
     """The user's own files that describe pictures, and the array that is made of the pictures."""
     array = f"{LAYOUT.results}/features/{wildcards.corpus}/{wildcards.backbone}/{wildcards.split}.npy"

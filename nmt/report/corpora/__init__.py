@@ -1,0 +1,1 @@
+"""What a table says of its corpora: counts, filters, subwords."""

@@ -1,0 +1,1 @@
+"""Filters of training pairs, which run after the limits of cleaning."""

@@ -1,0 +1,232 @@
+"""Filters that judge each training pair by itself."""
+
+import unicodedata
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import regex
+
+from nmt.config.corpus.filters import (
+    EqualFilter,
+    Filter,
+    LanguageFilter,
+    NumbersFilter,
+    OpusFilter,
+    OverlapFilter,
+    PunctuationFilter,
+    ScriptFilter,
+)
+from nmt.corpora.near import NearIndex
+from nmt.corpora.overlap import HeldOut, keys
+from nmt.corpora.sources import key
+from nmt.system.errors import ConfigError
+from nmt.system.lines import read_lines
+
+Pair = tuple[str, str]
+Verdicts = list[bool]
+"""Whether each pair of a batch is kept."""
+
+_SCRIPTS = {
+    "Arabic": "ar fa ur ps ug sd ckb", "Armenian": "hy", "Bengali": "bn as",
+    "Cyrillic": "ru uk be bg mk sr kk ky tg mn",
+    "Devanagari": "hi mr ne sa mai bho", "Ethiopic": "am ti", "Georgian": "ka", "Greek": "el", "Gujarati": "gu",
+    "Gurmukhi": "pa", "Hangul": "ko", "Han": "zh yue", "Hebrew": "he yi", "Kannada": "kn", "Khmer": "km", "Lao": "lo",
+    "Malayalam": "ml", "Myanmar": "my", "Oriya": "or", "Sinhala": "si", "Tamil": "ta", "Telugu": "te", "Thai": "th",
+    "Tibetan": "bo dz",
+}  # fmt: skip
+SCRIPTS = {code: script for script, codes in _SCRIPTS.items() for code in codes.split()}
+"""The script of each language that is not written in Latin letters; Japanese has three."""
+MARKS = str.maketrans({
+    "؟": "?", "？": "?", "！": "!", "।": ".", "॥": ".", "。": ".", "．": ".", "։": ".", "۔": ".", "：": ":", "；": ";",
+    "؛": ";", "％": "%", "٪": "%", "（": "(", "）": ")", "［": "[", "］": "]", "…": ".",
+})  # fmt: skip
+"""Marks of other scripts, and the same in Latin script."""
+COUNTED = ".?!:;%()[]"
+_IN_NUMBER = regex.compile(r"(?<=\d)[.:](?=\d)")
+
+
+class Judge(ABC):
+    """A filter that judges batches of pairs; made once in each process.
+
+    Args:
+        languages: codes of source and target.
+    """
+
+    def __init__(self, languages: Sequence[str]) -> None:
+        self.languages = languages
+
+    @abstractmethod
+    def __call__(self, pairs: Sequence[Pair]) -> Verdicts:
+        """Return whether each raw pair is kept."""
+
+
+class _Each(Judge):
+    """A judge of single sides: a pair is kept if both sides are."""
+
+    def __call__(self, pairs: Sequence[Pair]) -> Verdicts:
+        return [all(map(self.keeps, pair, self.languages)) for pair in pairs]
+
+    @abstractmethod
+    def keeps(self, text: str, language: str) -> bool:
+        """Return whether a side is good."""
+
+
+class _Language(_Each):
+    def __init__(self, settings: LanguageFilter, languages: Sequence[str]) -> None:
+        super().__init__(languages)
+        self._minimum, self._shortest, self._identifier = settings.minimum, settings.shortest, _identifier()
+        if unknown := [code for code in languages if code not in self._identifier.labels]:
+            raise ConfigError(
+                f"cleaning.filters: kind: language: py3langid does not know '{unknown[0]}'; take kind: script, or "
+                "leave the filter out"
+            )
+
+    def keeps(self, text: str, language: str) -> bool:
+        if sum(map(str.isalpha, text)) < self._shortest:
+            return True
+        found, _ = self._identifier.classify(text)
+        return bool(found == language or dict(self._identifier.rank(text))[language] >= self._minimum)
+
+
+@cache
+def _identifier() -> Any:
+    try:
+        from py3langid.langid import MODEL_FILE, LanguageIdentifier
+    except ImportError:
+        raise ConfigError(
+            "cleaning.filters: kind: language: expected the package py3langid, got none; pip install -e '.[filters]'"
+        ) from None
+    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+
+
+class _Script(_Each):
+    def __init__(self, settings: ScriptFilter, languages: Sequence[str]) -> None:
+        super().__init__(languages)
+        self._share = settings.share
+        self._letters = {code: _letters(settings.scripts.get(code), code) for code in languages}
+
+    def keeps(self, text: str, language: str) -> bool:
+        visible = sum(not (character.isspace() or character.isdigit()) for character in text)
+        return len(self._letters[language].findall(text)) >= self._share * visible
+
+
+def _letters(script: str | None, language: str) -> Any:
+    """Return the pattern of a letter or mark of a language's script; raises ConfigError for an unknown script."""
+    names = ["Han", "Hiragana", "Katakana"] if language == "ja" and not script else []
+    names = names or [script or SCRIPTS.get(language, "Latin")]
+    try:
+        return regex.compile("[" + "".join(rf"\p{{Script={name}}}" for name in names) + r"\p{Mn}\p{Mc}]")
+    except regex.error:
+        raise ConfigError(
+            f"cleaning.filters: kind: script: expected a script of Unicode, such as Latin or Devanagari, got '{script}'"
+        ) from None
+
+
+class _Numbers(Judge):
+    def __init__(self, settings: NumbersFilter, languages: Sequence[str]) -> None:
+        super().__init__(languages)
+        self._share = settings.share
+
+    def __call__(self, pairs: Sequence[Pair]) -> Verdicts:
+        verdicts = []
+        for source, target in pairs:
+            counts = [Counter(_digits(text)) for text in (source, target)]
+            most = max(count.total() for count in counts)
+            verdicts.append(not most or (counts[0] & counts[1]).total() >= self._share * most)
+        return verdicts
+
+
+def _digits(text: str) -> Iterator[int]:
+    """Yield the value of each digit, of any script."""
+    return (unicodedata.digit(character) for character in text if character.isdecimal())
+
+
+class _Punctuation(Judge):
+    def __init__(self, settings: PunctuationFilter, languages: Sequence[str]) -> None:
+        super().__init__(languages)
+        self._differences = settings.differences
+
+    def __call__(self, pairs: Sequence[Pair]) -> Verdicts:
+        return [self._differ(*map(_marks, pair)) <= self._differences for pair in pairs]
+
+    def _differ(self, source: str, target: str) -> int:
+        return sum(abs(source.count(mark) - target.count(mark)) for mark in COUNTED)
+
+
+def _marks(text: str) -> str:
+    """Return a text with the marks of Latin script, and without those inside numbers."""
+    return str(_IN_NUMBER.sub("", text.translate(MARKS)))
+
+
+class _Equal(Judge):
+    def __init__(self, _: EqualFilter, languages: Sequence[str]) -> None:
+        super().__init__(languages)
+
+    def __call__(self, pairs: Sequence[Pair]) -> Verdicts:
+        return [key(source) != key(target) for source, target in pairs]
+
+
+class _Overlap(Judge):
+    """Compares with the sentences of validation and test text, which are in memory."""
+
+    def __init__(self, settings: OverlapFilter, languages: Sequence[str], held_out: Sequence[Sequence[Path]]) -> None:
+        super().__init__(languages)
+        self._similarity, self._keys = settings.similarity, HeldOut()
+        texts = [list(zip(*(read_lines(path) for path in split), strict=True)) for split in held_out]
+        lines = [pair for split in texts for pair in split]
+        self._keys.add(line for line in lines if any(side.strip() for side in line))
+        self._near = [NearIndex([pair[side] for pair in lines if pair[side].strip()]) for side in range(2)]
+
+    def __call__(self, pairs: Sequence[Pair]) -> Verdicts:
+        exact = [any(part[1].strip() and part in self._keys.keys for part in keys(pair)) for pair in pairs]
+        if self._similarity >= 1:
+            return [not found for found in exact]
+        near = [self._near[side].holds([pair[side] for pair in pairs], self._similarity) for side in range(2)]
+        return [not (found or near[0][row] or near[1][row]) for row, found in enumerate(exact)]
+
+
+class _Opus(Judge):
+    def __init__(self, settings: OpusFilter, languages: Sequence[str]) -> None:
+        super().__init__(languages)
+        where = f"cleaning.filters: kind: opusfilter: {settings.name}"
+        try:
+            from opusfilter import filters
+        except ImportError:
+            raise ConfigError(
+                f"{where}: expected the package opusfilter, got none; pip install opusfilter==3.3.1"
+            ) from None
+        if not hasattr(filters, settings.name):
+            known = ", ".join(name for name in dir(filters) if name.endswith("Filter"))
+            raise ConfigError(f"{where}: OpusFilter has no such filter; it has {known}")
+        try:
+            self._filter = getattr(filters, settings.name)(**settings.parameters)
+        except Exception as error:  # OpusFilter and its libraries raise many
+            raise ConfigError(f"{where}: {error}; fix its parameters, or install what it needs") from None
+
+    def __call__(self, pairs: Sequence[Pair]) -> Verdicts:
+        return [bool(self._filter.accept(score)) for score in self._filter.score(pairs)]
+
+
+JUDGES: dict[type, Callable[..., Judge]] = {
+    LanguageFilter: _Language, ScriptFilter: _Script, NumbersFilter: _Numbers, PunctuationFilter: _Punctuation,
+    EqualFilter: _Equal, OverlapFilter: _Overlap, OpusFilter: _Opus,
+}  # fmt: skip
+
+
+def judge_of(settings: Filter, languages: Sequence[str], held_out: Sequence[Sequence[Path]]) -> Judge:
+    """Make the judge of a filter that judges each pair by itself.
+
+    Args:
+        settings: of the filter.
+        languages: codes of source and target.
+        held_out: files of the sides of validation text and each test set.
+
+    Raises:
+        ConfigError: a package is missing, or the filter does not suit the languages.
+    """
+    more = [held_out] if isinstance(settings, OverlapFilter) else []
+    return JUDGES[type(settings)](settings, languages, *more)
