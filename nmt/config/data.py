@@ -9,6 +9,7 @@ from pydantic import (
 )
 
 from nmt.config.corpus.filters import Filter
+from nmt.config.corpus.noise import Noise
 from nmt.config.types import Count, Name, Number, Positive, Probability, Strict, UserPath
 
 
@@ -49,6 +50,19 @@ class Cleaning(Strict):
         exclude_if=lambda value: not value,
         description="filters of raw training pairs, in this order (docs/how-to/filters.md)",
     )
+    noise: Noise = Field(
+        Noise(),
+        exclude_if=lambda value: value == Noise(),
+        description="noise in training text, before the first step (docs/how-to/filters.md)",
+    )
+
+    @model_validator(mode="after")
+    def _case_is_kept(self) -> Self:
+        if self.lowercase and (self.noise.title or self.noise.upper):
+            raise ValueError(
+                "noise.title and noise.upper change letter case, which lowercase: true removes; set it to false"
+            )
+        return self
 
 
 class SpecialIds(Strict):

@@ -19,6 +19,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
+from nmt.config.corpus.noise import Noise
 from nmt.config.data import Cleaning
 from nmt.corpora.catalogue import names
 from nmt.corpora.parts import misaligned
@@ -31,6 +32,7 @@ from nmt.text.characters import is_blank, latin_only, length, visible_only
 from nmt.text.filters.apply import apply_filters
 from nmt.text.join import COUNTS, DIGESTS, KEPT, SIDES, join
 from nmt.text.languages import base, has_rules, is_spaceless
+from nmt.text.noise import noisy
 from nmt.text.repeats import WIDTH
 from nmt.text.steps import devanagari, hyphens, ranges, symbols
 from nmt.text.tokenize import detokenize, normalize_punctuation, tokenize
@@ -261,11 +263,15 @@ def _write_chunk(folder: Path, batches: Iterable[Cleaned]) -> None:
 
 def _clean_batch(cleaners: Sequence[Cleaner], training: bool, batch: list[Pair]) -> Cleaned:
     """Clean one batch in a worker; return its bytes for each file of its chunk, and its counts."""
-    for side, cleaner in enumerate(cleaners):
-        cleaner.prepare(pair[side] for pair in batch)
     recipe, (source_cleaner, target_cleaner) = cleaners[0].recipe, cleaners
     spaceless = [is_spaceless(cleaner.language) for cleaner in cleaners]
     counts, kept, flags = Counter(read=len(batch)), list[Pair](), bytearray()
+    if training and recipe.noise != Noise():
+        spoiled = [noisy(pair, recipe.noise, (source_cleaner.language, target_cleaner.language)) for pair in batch]
+        batch = [pair for pair, _ in spoiled]
+        counts.update(f"noise_{kind}" for _, kinds in spoiled for kind in kinds)
+    for side, cleaner in enumerate(cleaners):
+        cleaner.prepare(pair[side] for pair in batch)
     for pair in batch:
         source, source_removed = source_cleaner.counted(pair[0])
         target, target_removed = target_cleaner.counted(pair[1])
@@ -309,12 +315,14 @@ def _fault(pair: Pair, spaceless: Sequence[bool], recipe: Cleaning) -> str | Non
 
 def _report(counts: Counter[str], languages: str) -> dict[str, Any]:
     source, target = languages.split("-")
+    noise = {kind: counts[f"noise_{kind}"] for kind in Noise.model_fields if counts[f"noise_{kind}"]}
     return {
         "read": counts["read"],
         "kept": counts["kept"],
         "dropped": {rule: counts[rule] for rule in RULES},
         "characters_removed": counts["characters_removed"],
         "words": {source: counts["source_words"], target: counts["target_words"]},
+        **({"noise": noise} if noise else {}),
     }
 
 

@@ -32,10 +32,10 @@ class ScriptFilter(Strict):
 
 
 class NumbersFilter(Strict):
-    """Drop pairs whose sides have different numbers; digits of all scripts count, separators do not."""
+    """Drop pairs whose sides have different numbers, in digits of any script; numbers up to 100 may be words."""
 
     kind: Literal["numbers"] = Field(description="kind of the filter")
-    share: Share = Field(0.5, description="least share of digits that the other side has too")
+    share: Share = Field(0.5, description="least share of digits in numbers that the other side has too")
 
 
 class PunctuationFilter(Strict):

@@ -3,7 +3,7 @@
 import unicodedata
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -46,6 +46,10 @@ MARKS = str.maketrans({
 })  # fmt: skip
 """Marks of other scripts, and the same in Latin script."""
 COUNTED = ".?!:;%()[]"
+SMALL = 100
+"""Greatest number that one side may write as a word."""
+_NUMBER = regex.compile(r"\d{1,3}(?:[.,'’٬\s]\d{3})+(?!\d)|\d+")
+_SEPARATOR = regex.compile(r"\D")
 _IN_NUMBER = regex.compile(r"(?<=\d)[.:](?=\d)")
 
 
@@ -132,17 +136,24 @@ class _Numbers(Judge):
         self._share = settings.share
 
     def __call__(self, pairs: Sequence[Pair]) -> Verdicts:
-        verdicts = []
-        for source, target in pairs:
-            counts = [Counter(_digits(text)) for text in (source, target)]
-            most = max(count.total() for count in counts)
-            verdicts.append(not most or (counts[0] & counts[1]).total() >= self._share * most)
-        return verdicts
+        return [self._agree(*map(_numbers, pair)) for pair in pairs]
+
+    def _agree(self, source: Counter[str], target: Counter[str]) -> bool:
+        if not source or not target:  # small numbers may be written as words
+            return all(int(number) <= SMALL for number in (*source, *target))
+        common, most = _digits(source & target), max(_digits(source), _digits(target))
+        return common >= self._share * most
 
 
-def _digits(text: str) -> Iterator[int]:
-    """Yield the value of each digit, of any script."""
-    return (unicodedata.digit(character) for character in text if character.isdecimal())
+def _numbers(text: str) -> Counter[str]:
+    """Count the numbers of a text: ``1,500``, ``1.500`` and ``१५००`` are ``1500``; ``7.25`` is ``7`` and ``25``."""
+    found = (_SEPARATOR.sub("", number) for number in _NUMBER.findall(text))
+    plain = ("".join(str(unicodedata.digit(digit)) for digit in number) for number in found)
+    return Counter(number.lstrip("0") or "0" for number in plain)
+
+
+def _digits(numbers: Counter[str]) -> int:
+    return sum(len(number) * count for number, count in numbers.items())
 
 
 class _Punctuation(Judge):

@@ -1,0 +1,70 @@
+"""Noise in training pairs: at the given rates, the same in any order, and in training text alone."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from nmt.config.corpus.noise import Noise
+from nmt.config.data import Cleaning
+from nmt.config.yaml import parse
+from nmt.system.errors import ConfigError
+from nmt.system.files import read_json
+from nmt.text.clean import clean
+from nmt.text.noise import noisy
+
+PAIR = ("the old dog isn't asleep ... ?!", "der alte Hund schläft nicht?")
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("title", ("The Old Dog Isn't Asleep ... ?!", "Der Alte Hund Schläft Nicht?")),
+        ("upper", ("THE OLD DOG ISN'T ASLEEP ... ?!", "DER ALTE HUND SCHLÄFT NICHT?")),
+        ("punctuation", ("the old dog isn't asleep", PAIR[1])),
+    ],
+)
+def test_each_kind(kind: str, expected: tuple[str, str]) -> None:
+    assert noisy(PAIR, Noise.model_validate({kind: 1}), ("en", "de")) == (expected, [kind])
+
+
+def test_typos_change_the_source_alone_and_tags_both_sides() -> None:
+    (source, target), _ = noisy(PAIR, Noise(typos=1), ("en", "de"))
+    assert target == PAIR[1] and source != PAIR[0] and abs(len(source) - len(PAIR[0])) <= 1
+    (source, target), _ = noisy(PAIR, Noise(tags=1), ("en", "de"))
+    before, after = source.split(PAIR[0])
+    assert target == before + PAIR[1] + after and before[1:].split(" ")[0].rstrip(">") == after[2:-1]
+    assert noisy(("ilk", "x"), Noise(upper=1), ("tr", "en"))[0] == ("İLK", "X")
+    assert noisy(("?!", "?"), Noise(punctuation=1, typos=1), ("en", "de"))[0] == ("?!", "?")
+
+
+def test_rates_hold_and_draws_depend_on_pair_and_seed_alone() -> None:
+    pairs = [(f"sentence {number} of many", f"Satz {number} von vielen") for number in range(4000)]
+    noise = Noise(title=0.1, typos=0.3, tags=0.02)
+    made = [noisy(pair, noise, ("en", "de")) for pair in pairs]
+    for kind, rate in (("title", 0.1), ("typos", 0.3), ("tags", 0.02), ("upper", 0)):
+        assert sum(kind in kinds for _, kinds in made) / len(pairs) == pytest.approx(rate, abs=0.02)
+    assert [noisy(pair, noise, ("en", "de")) for pair in pairs[::-1]] == made[::-1]
+    other = [noisy(pair, noise.model_copy(update={"seed": 1}), ("en", "de")) for pair in pairs]
+    assert sum(a == b for a, b in zip(made, other, strict=True)) < 3000
+
+
+def test_training_text_alone_gets_noise_and_it_is_counted(tmp_path: Path) -> None:
+    raw = tmp_path / "raw"
+    raw.mkdir()
+    for split in ("train", "valid"):
+        for side, code in enumerate(("en", "de")):
+            (raw / f"{split}.{code}").write_text(f"{PAIR[side]}\n")
+    (raw / "corpus.json").write_text(json.dumps({"corpus": "own", "splits": {"train": {}, "valid": {}}}))
+    recipe = Cleaning.model_validate({"lowercase": False, "tokenize": "none", "noise": {"upper": 1, "punctuation": 1}})
+    clean(raw, tmp_path / "clean", recipe, "en-de")
+    assert (tmp_path / "clean/train.en").read_text() == "THE OLD DOG ISN'T ASLEEP\n"
+    assert (tmp_path / "clean/valid.en").read_text().startswith("the old dog")
+    splits = read_json(tmp_path / "clean/report.json")["splits"]
+    assert splits["train"]["noise"] == {"upper": 1, "punctuation": 1} and "noise" not in splits["valid"]
+
+
+def test_case_noise_needs_case() -> None:
+    with pytest.raises(ConfigError, match="lowercase: true removes"):
+        parse(Cleaning, "noise: {title: 0.1}", "t.yaml")
+    assert "noise" not in Cleaning().model_dump() and Cleaning().non_defaults() == {}
