@@ -21,11 +21,17 @@ class Grid:
     rows: list[list[str]]
     notes: list[str] = field(default_factory=list)
     quoted: list[bool] = field(default_factory=list)  # whether each row is only quoted; empty if no row is
+    best: set[tuple[int, int]] = field(default_factory=set)  # row and column of the best scores, which are bold
 
     def numeric(self, column: int) -> bool:
         """Whether a column holds numbers; these are aligned to the right."""
         cells = [row[column] for row in self.rows if row[column] not in ("", NONE)]
         return bool(cells) and all(cell.lstrip("+−-< ")[:1].isdigit() for cell in cells)
+
+
+def is_own(data: Json) -> bool:
+    """Whether a table is a user's own: it rebuilds no report, and no row has published figures."""
+    return not (data.get("report") or data["synthetic"] or any(row["published"] for row in data["rows"]))
 
 
 def number(value: float | None, digits: int) -> str:

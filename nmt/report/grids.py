@@ -11,6 +11,7 @@ from nmt.report.cells import (
     Grid,
     duration,
     hardware,
+    is_own,
     number,
     p_value,
     published,
@@ -85,7 +86,39 @@ def _scores(data: Json) -> Grid:
     body = [_score_cells(row, columns, keys) for row in rows]
     notes = [f"{row['label']}: {' '.join(row['note'].split())}." for row in rows if row["note"]]
     notes += _warned(rows)
-    return Grid("scores", "Scores", header, body, [*_about(data), *notes], [row["quoted"] for row in rows])
+    quoted = [row["quoted"] for row in rows]
+    return Grid("scores", "Scores", header, body, [*_about(data), *notes], quoted, _best(rows, columns, 1 + len(keys)))
+
+
+def _best(rows: Sequence[Json], columns: Sequence["_Column"], first: int) -> set[tuple[int, int]]:
+    """Return row and column of the best of our scores on each test set, where it has several.
+
+    Args:
+        rows: of the table.
+        columns: of the metrics.
+        first: number of the first metric's column.
+    """
+    values = {
+        n: [_mean(_ours(row), c.metric) for row in rows] for n, c in enumerate(columns, first) if c.kind == "ours"
+    }
+    detokenised = [_mean(row.get("scores", {}).get("detokenised", {}), "bleu") for row in rows]
+    values[first + len(columns)] = detokenised
+    lower = {n for n, column in enumerate(columns, first) if column.metric in ("ter", *NLL)}
+    best = set()
+    for cell, figures in values.items():
+        groups: dict[tuple[Any, Any], list[tuple[float, int]]] = {}
+        for place, (row, figure) in enumerate(zip(rows, figures, strict=True)):
+            if figure is not None:
+                groups.setdefault((row.get("test"), row.get("languages")), []).append((figure, place))
+        for group in groups.values():
+            top = (min if cell in lower else max)(group)[0]
+            best |= {(place, cell) for figure, place in group if figure == top and len(group) > 1}
+    return best
+
+
+def _mean(scores: Json, metric: str) -> float | None:
+    mean: float | None = scores.get(metric, {}).get("mean")
+    return mean
 
 
 def _warned(rows: Sequence[Json]) -> list[str]:
@@ -167,7 +200,8 @@ def _comparisons(data: Json) -> Grid:
     rows = [row for row in data["rows"] if row.get("against")]
     keys = telling(data["rows"])
     several = any(len(_compared(row)) > 1 for row in rows)
-    header = ["system", *map(_heading, keys), "compared with", "Δ BLEU, detokenised", "p"]
+    delta = "difference" if is_own(data) else "Δ"
+    header = ["system", *map(_heading, keys), "compared with", f"{delta} {'of ' * is_own(data)}BLEU, detokenised", "p"]
     body = [
         [
             row["label"],
@@ -183,12 +217,13 @@ def _comparisons(data: Json) -> Grid:
         "difference if both systems are equally good. If one system writes lower case, both outputs are lowercased."
     ]
     if several:
-        header.append("Δ (p) of each pair")
+        header.append(f"{delta} (p) of each pair")
         for cells, row in zip(body, rows, strict=True):
             cells.append(", ".join(f"{signed(p['difference'])} ({p_value(p['p_value'])})" for p in _compared(row)))
         notes.append(
-            "Pairs: models with the same seed; if the seeds differ, as for an ensemble, each model with each. Δ is the "
-            "mean over the pairs. p is the largest of the pairs, or 1 if they disagree about which system is better."
+            "Pairs: models with the same seed; if the seeds differ, as for an ensemble, each model with each. "
+            f"{'The difference' if is_own(data) else 'Δ'} is the mean over the pairs. p is the largest of the pairs, "
+            "or 1 if they disagree about which system is better."
         )
     return Grid("comparisons", "Comparisons", header, body, notes)
 

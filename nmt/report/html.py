@@ -9,6 +9,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from nmt.report.cells import is_own
 from nmt.report.grids import figure_notes, grids, halves, headline, sample_sets, telling
 from nmt.system.files import Json
 
@@ -33,7 +34,7 @@ def parts(data: Json) -> Json:
     return {
         "title": title, "about": about, "data": data, "scores": scores, "compared": compared, "rest": rest,
         "figure_notes": figure_notes(data), "marks": marks(data["rows"]), "differing": differing,
-        "sets": sample_sets(data["samples"]),
+        "sets": sample_sets(data["samples"]), "kind": "Table" if is_own(data) else "Rebuilt table",
     }  # fmt: skip
 
 

@@ -4,7 +4,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from nmt.report.cells import NONE
+from nmt.report.cells import NONE, is_own
 from nmt.report.html import fill, inline, parts
 from nmt.system.errors import DataError
 from nmt.system.files import Json, read_json, write_text
@@ -78,7 +78,7 @@ def _section(name: str, data: Json | None, links: _Links) -> Json:
     runs = [links.run(name, system, one["seed"]) for system, one in _trainings(data)]
     shown = parts(data) if data else {"title": name, "about": "", "data": None, "rest": [], "figure_notes": []}
     return shown | {
-        "name": name, "runs": runs, "synthetic": _synthetic(data),
+        "quotes": bool(data) and not is_own(data or {}), "name": name, "runs": runs, "synthetic": _synthetic(data),
         "figures": _figures(name, data, links), "rows": _rows(name, data, links),
     }  # fmt: skip
 

@@ -1,0 +1,65 @@
+"""A user's own table says nothing of published figures, and only the best figures are bold."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nmt.report import html, markdown
+from nmt.report.cells import is_own
+from nmt.report.corpora.chart import draw_filters, is_filtered
+from nmt.report.grids import grids
+from nmt.system.files import read_json
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def built(name: str) -> dict[str, Any]:
+    data: dict[str, Any] = read_json(ROOT / "results" / "tables" / f"{name}.json")
+    return data
+
+
+@pytest.mark.parametrize(("name", "own"), [("fine_tune", True), ("multi30k_transformer", False)])
+def test_only_tables_of_reports_speak_of_published_figures(name: str, own: bool) -> None:
+    data = built(name)
+    page, text = html.fill("table.html.j2", figures=[], **html.parts(data)), markdown.render(data, grids(data))
+    assert is_own(data) == own
+    body = re.sub(r"<style>.*?</style>", "", page, flags=re.DOTALL) + text
+    found = [word for word in ("published", "Published", "Rebuilt", "rebuilt", "Δ") if word in body]
+    assert bool(found) != own, found
+
+
+def test_the_best_of_each_test_set_is_bold() -> None:
+    data = built("fine_tune")
+    [scores] = [grid for grid in grids(data) if grid.name == "scores"]
+    column = len(scores.header) - 1
+    figures: dict[str, list[float]] = {}
+    for row in data["rows"]:
+        figures.setdefault(row["test"], []).append(row["scores"]["detokenised"]["bleu"]["mean"])
+    expected = {
+        (place, column) for place, row in enumerate(data["rows"])
+        if len(figures[row["test"]]) > 1 and row["scores"]["detokenised"]["bleu"]["mean"] == max(figures[row["test"]])
+    }  # fmt: skip
+    assert expected and {cell for cell in scores.best if cell[1] == column} == expected
+    page = html.fill("table.html.j2", figures=[], **html.parts(data))
+    assert page.count(' ours"') == len(scores.best) < len(data["rows"]) * (len(scores.header) - 2)
+
+
+def test_what_filters_dropped_is_a_grid_and_a_chart(tmp_path: Path) -> None:
+    data = built("fine_tune")
+    assert not is_filtered(data["data"]) and "filters" not in {grid.name for grid in grids(data)}
+    pairs = [[f"source {number} {'x' * 99}", f"target {number}"] for number in range(10)]
+    train = data["data"][0]["splits"]["train"]
+    train["filters"] = [
+        {"kind": "equal", "name": "equal", "dropped": 40, "examples": pairs},
+        {"kind": "numbers", "name": "numbers", "dropped": 0, "examples": []},
+    ]
+    train["dropped"] |= {"equal": 40, "numbers": 0}
+    [grid] = [grid for grid in grids(data) if grid.name == "filters"]
+    kept = train["kept"]
+    assert [row[3:6] for row in grid.rows] == [["equal", f"{kept + 40:,}", "40"], ["numbers", f"{kept:,}", "0"]]
+    assert grid.rows[0][7].count("→") == 3 and "target 2" in grid.rows[0][7] and grid.rows[1][7] == "none"
+    draw_filters(data["data"], tmp_path / "filters")
+    assert (tmp_path / "filters.png").stat().st_size > 5000
+    assert "40 equal" in markdown.render(data, grids(data))
