@@ -37,7 +37,7 @@ SECTIONS = {
         translation.attention,
     ],
     "Scoring": [scoring.score, scoring.compare],
-    "Tables": [tables.report, tables.page, tables.overview, tables.restore, tables.reproduce],
+    "Tables": [tables.new, tables.check, tables.report, tables.page, tables.overview, tables.restore, tables.reproduce],
     "Tools": [
         track.track,
         tools.serve,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nmt.cli.options import COUNT, DEVICE, PATH, SEED, PositiveNumber, load_settings
+from nmt.cli.options import COUNT, DEVICE, PATH, SEED, PositiveNumber, check_languages, load_settings
 
 if TYPE_CHECKING:
     from nmt.plan.plan import Plan
@@ -83,7 +83,9 @@ def overview(results: Path, page: Path) -> None:
     write_overview(results, page)
 
 
-def _load_plan(tables: Sequence[str], settings: Path, seeds: Sequence[int], **overrides: Any) -> "Plan":
+def _load_plan(
+    tables: Sequence[str], settings: Path, seeds: Sequence[int], own_files: bool = False, **overrides: Any
+) -> "Plan":
     """Load the plan of the named tables in workflow/tables; overrides that are set replace values of the settings."""
     from nmt.config import yaml
     from nmt.plan.load import check_readable
@@ -93,7 +95,7 @@ def _load_plan(tables: Sequence[str], settings: Path, seeds: Sequence[int], **ov
     values = yaml.load_yaml(yaml.read_config(settings), str(settings)) | {"tables": list(dict.fromkeys(tables))}
     overrides["seeds"] = list(dict.fromkeys(seeds))
     values |= {key: value for key, value in overrides.items() if value}
-    return Plan.load(values, str(settings), [f"table_{name}" for name in values["tables"]], own_files=False)
+    return Plan.load(values, str(settings), [f"table_{name}" for name in values["tables"]], own_files)
 
 
 def _print_outcome(outcome: Mapping[str, Sequence[str]]) -> None:
@@ -101,6 +103,50 @@ def _print_outcome(outcome: Mapping[str, Sequence[str]]) -> None:
     width = max(map(len, outcome))
     for kind, runs in outcome.items():
         click.echo(f"{kind:<{width}}  {', '.join(runs) or '-'}")
+
+
+@click.command()
+@click.argument("table")
+@click.argument("files", nargs=-1, required=True)
+@click.option(
+    "--languages", required=True, metavar="en-de", callback=check_languages, help="Source and target language."
+)
+@click.option("--valid", multiple=True, metavar="FILE", show_default="a part of FILES", help="Validation text.")
+@click.option("--test", multiple=True, metavar="FILE", show_default="a part of FILES", help="Test text.")
+@config_file_option
+def new(
+    table: str, files: tuple[str, ...], languages: str, valid: tuple[str, ...], test: tuple[str, ...], settings: Path
+) -> None:
+    """Look at your parallel text FILES, and write a first table TABLE with a corpus of this name.
+
+    FILES is one file or address with both languages (.tsv, .tmx, .jsonl, .parquet, .zip of Moses), or two files, source
+    first; --valid and --test likewise, each given once or twice. The table goes to workflow/tables/, the corpus into
+    the settings.
+    """
+    from nmt.plan.new_table import new_table
+
+    for line in new_table(table, languages, files, valid, test, settings):
+        click.echo(line)
+
+
+@click.command()
+@click.argument("table")
+@config_file_option
+@seeds_option
+@click.option("--cores", type=COUNT, show_default="all", help="Cores of the build, as in snakemake --cores.")
+def check(table: str, settings: Path, seeds: tuple[int, ...], cores: int | None) -> None:
+    """Say what building TABLE would do, what is missing, and how long it may take.
+
+    It prepares a sample of the text in a temporary folder and makes some updates of each training, for less than a
+    minute each. The time is of this machine with nothing else running.
+    """
+    from nmt.plan.checks import check_tools
+    from nmt.reproduce.check import check as check_table
+
+    plan = _load_plan([table], settings, seeds, own_files=True)
+    check_tools([plan.table(table)])
+    for line in check_table(plan, table, cores):
+        click.echo(line)
 
 
 @click.command()

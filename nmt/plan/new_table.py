@@ -1,0 +1,309 @@
+"""A first table for a user's own text: look at the files, and write a table and the corpus's entry for config.yaml."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from nmt.config.corpus.filters import LanguageFilter, ScriptFilter
+from nmt.config.corpus.sources import CustomCorpus
+from nmt.config.table import load_table
+from nmt.config.types import check_name
+from nmt.config.workflow import Workflow
+from nmt.config.yaml import parse
+from nmt.corpora.catalogue import names
+from nmt.corpora.formats import packed
+from nmt.corpora.own import custom_parts
+from nmt.corpora.sources import key
+from nmt.plan.layout import table_path
+from nmt.system.errors import ConfigError, DataError
+from nmt.system.files import write_text
+from nmt.text.filters.judges import judge_of
+
+HELD_OUT = 2000
+"""Most validation and test pairs that are cut from training text, each."""
+COMPARED = 2_000_000
+"""Most pairs whose repetitions are counted; their hashes are in memory."""
+JUDGED = 2000
+"""Pairs whose languages are identified."""
+COLUMNS = ("pieces", "layers", "width", "ffn", "dropout", "batch", "passes", "peak")
+SIZES: list[tuple[int, tuple[float, ...]]] = [
+    (3_000, (500, 2, 128, 256, 0.3, 1024, 40, 0.003)),
+    (60_000, (4000, 3, 128, 512, 0.3, 2048, 30, 0.003)),
+    (500_000, (8000, 4, 256, 1024, 0.2, 4096, 20, 0.001)),
+    (5_000_000, (16000, 6, 512, 2048, 0.1, 8192, 10, 0.0007)),
+    (10**12, (32000, 6, 512, 2048, 0.1, 25000, 4, 0.0007)),
+]
+"""Settings for up to so many training pairs, by the habits of published work on corpora of this size."""
+
+TABLE = """\
+# A first table for your text, written by nmt new. Change what you like: docs/reference/configuration.md
+caption: {name}, {source}→{target}
+tests: [{test}]
+
+systems:
+  small:
+    corpus: {corpus}
+    languages: {source}-{target}        # source-target
+    cleaning:
+      lowercase: false          # keep the case, as your users will read it
+      deduplicate: true         # the same pair once
+      filters:                  # what to drop besides, in this order: docs/how-to/filters.md
+        - {{kind: script}}        # sides with few letters of the language's script
+        - {{kind: equal}}         # sides that were not translated
+        - {{kind: overlap}}       # pairs near validation or test text
+        # - {{kind: duplicates}}  # pairs near an earlier one
+        # - {{kind: language}}    # sides in another language; needs: pip install -e '.[filters]'
+    subwords: {{kind: bpe, size: {pieces}, joint: {joint}}}   # {pairs:,} pairs; more text carries more subwords
+    model: {{layers: {layers}, width: {width}, ffn: {ffn}, heads: 4, tied: {tied}, dropout: {dropout}}}
+    training:
+      batch: {batch} tokens       # about {updates:,} updates a pass
+      epochs: {passes}                # at most; patience ends earlier
+      patience: 5               # validations without a better one
+      label_smoothing: 0.1
+      schedule: {{peak: {peak}, warmup: {warmup}}}   # warm-up: at most a tenth of all updates
+      keep_last: 1
+
+rows:
+  - {{label: Small Transformer, system: small, at: best}}
+  - {{label: "Small Transformer, greedy", system: small, at: best, decoding: {{beam: 1}}}}
+"""
+
+
+@dataclass
+class Findings:
+    """What a split's text looks like."""
+
+    pairs: int = 0
+    words: tuple[Counter[int], Counter[int]] = field(default_factory=lambda: (Counter(), Counter()))
+    """The number of lines with so many words, of each side."""
+    empty: int = 0
+    repeated: int = 0
+    equal: int = 0
+    others: list[int] = field(default_factory=lambda: [0, 0])
+    """Of the first `JUDGED` pairs: sides in another language, of each side."""
+
+    def average(self, side: int) -> float:
+        """Words per line of a side."""
+        return sum(words * lines for words, lines in self.words[side].items()) / max(1, self.pairs)
+
+    def longest(self, side: int, share: float = 0.95) -> int:
+        """The number of words that this share of the lines does not exceed."""
+        reached = 0
+        for words in sorted(self.words[side]):
+            reached += self.words[side][words]
+            if reached >= share * self.pairs:
+                return words
+        return 0
+
+
+def new_table(
+    name: str, languages: str, train: Sequence[str], valid: Sequence[str], test: Sequence[str], config: Path
+) -> Iterator[str]:
+    """Look at the user's text; write ``workflow/tables/NAME.yaml`` and the corpus's entry in the settings.
+
+    Args:
+        name: of the table and of the corpus.
+        languages: source and target, e.g. ``en-hi``.
+        train: one source with both languages, or a file for each language, in this order.
+        valid: the same for validation text; empty: a part of the training text.
+        test: the same for test text.
+        config: file of the settings. It is made if it does not exist.
+
+    Yields:
+        Lines that say what was found and written, and what to do next.
+
+    Raises:
+        ConfigError: the table or the corpus exists, or a file cannot be read as it is named.
+        DataError: a file is damaged, misaligned or empty.
+    """
+    check_name(name, "TABLE")
+    if table_path(name).exists():
+        raise ConfigError(f"{table_path(name)}: exists already; choose another name, or delete it")
+    if name in names():
+        raise ConfigError(f"{name}: nmt has a corpus of this name; choose another")
+    codes = languages.split("-")
+    whole = {"train": _source(train, codes)}
+    whole |= {split: _source(files, codes) for split, files in (("valid", valid), ("held_out", test)) if files}
+    found = {split: _look(split, source, languages) for split, source in whole.items()}
+    entry = _corpus(whole, found, codes[0])
+    corpus = CustomCorpus.model_validate(entry)
+    pairs = found["train"].pairs * (1000 - (3 - len(whole)) * _per_mille(found["train"].pairs)) // 1000
+    settings = _with_corpus(config, name, entry)
+    table = _table(name, codes, pairs, found["train"])
+    yield from _describe(found, codes, corpus)
+    write_text(table_path(name), table)
+    load_table(table_path(name))
+    write_text(config, settings)
+    yield f"wrote {table_path(name)}, and corpora: {name} in {config}"
+    yield f"next: nmt check {name}, then: snakemake --cores all table_{name}"
+
+
+def _source(files: Sequence[str], codes: Sequence[str]) -> dict[str, Any]:
+    """The declaration of one source with both languages, or of a file for each."""
+    if len(files) == 2:
+        return {"files": dict(zip(codes, files, strict=True))}
+    if len(files) != 1:
+        raise ConfigError(f"expected one file with both languages, or two, {' and '.join(codes)}, got {len(files)}")
+    if packed.bare_suffix(files[0]) == ".tsv":
+        return {"source": files[0], "columns": _columns(files[0], codes)}
+    return {"source": files[0], "languages": list(codes)}
+
+
+def _columns(file: str, codes: Sequence[str]) -> list[str] | dict[str, str]:
+    """The columns of a table: named by the codes in its head line, or the first two."""
+    with packed.opened(Path(file).expanduser()) as stream:
+        head = stream.readline(2**20).decode("utf-8", "replace").rstrip("\r\n").split("\t")
+    lower = [cell.strip().lower() for cell in head]
+    if set(codes) <= set(lower):
+        return {code: head[lower.index(code)] for code in codes}
+    return [*codes, *["_"] * (len(head) - 2)]
+
+
+def _look(split: str, source: dict[str, Any], languages: str) -> Findings:
+    """Read a source and count what it has."""
+    own = CustomCorpus.model_validate({"train": [source]})
+    [part] = custom_parts("new", own, languages)["train"]
+    found, seen, first = Findings(), set[bytes](), list[tuple[str, str]]()
+    for pair in part.lines():
+        sides = pair[0], pair[1]
+        found.pairs += 1
+        for counts, text in zip(found.words, sides, strict=True):
+            counts[len(text.split())] += 1
+        found.empty += not all(text.strip() for text in sides)
+        keys = [key(text) for text in sides]
+        found.equal += keys[0] == keys[1]
+        if found.pairs <= COMPARED:
+            digest = blake2b("\n".join(keys).encode("utf-8", "surrogatepass"), digest_size=8).digest()
+            found.repeated += digest in seen
+            seen.add(digest)
+        if found.pairs <= JUDGED:
+            first.append(sides)
+    if found.pairs < 10:
+        raise DataError(f"{part.name}: expected sentence pairs for {split}, got {found.pairs}; give more text")
+    found.others = [
+        _in_other_languages([pair[side] for pair in first], code) for side, code in enumerate(languages.split("-"))
+    ]
+    return found
+
+
+def _in_other_languages(texts: Sequence[str], code: str) -> int:
+    """Count the texts that are not in a language; by their script where the language cannot be identified."""
+    pairs = [(text, text) for text in texts]
+    try:
+        judge = judge_of(LanguageFilter(kind="language"), [code, code], [])
+    except ConfigError:
+        judge = judge_of(ScriptFilter(kind="script"), [code, code], [])
+    return judge(pairs).count(False)
+
+
+def _per_mille(pairs: int) -> int:
+    """The parts in a thousand of training text that become validation text, and again test text."""
+    return max(1, round(1000 * min(HELD_OUT, pairs / 20) / pairs))
+
+
+def _corpus(whole: dict[str, dict[str, Any]], found: dict[str, Findings], source: str) -> dict[str, Any]:
+    """The entry of the corpus; validation and test text that is not given is a slice of the training text."""
+    share, splits, begin = _per_mille(found["train"].pairs), dict(whole), 0
+    for split in ("valid", "held_out"):
+        if split not in whole:
+            splits[split] = whole["train"] | {"slice": {"by": source, "per_mille": [begin, begin + share]}}
+            begin += share
+    if begin:
+        splits["train"] = whole["train"] | {"slice": {"by": source, "per_mille": [begin, 1000]}}
+    return {
+        "train": splits["train"], "valid": splits["valid"], "tests": {"held_out": splits["held_out"]},
+        "disjoint": True, "licence": "not stated",
+    }  # fmt: skip
+
+
+def _entry(name: str, entry: dict[str, Any]) -> str:
+    """The entry as YAML, with one line for each split."""
+
+    def line(value: Any) -> str:
+        text: str = yaml.dump(
+            value, Dumper=_WithoutAnchors, default_flow_style=True, sort_keys=False, width=10**6, allow_unicode=True
+        )
+        return text.removesuffix("...\n").strip()
+
+    return f"""\
+  {name}:
+    train: {line(entry["train"])}
+    valid: {line(entry["valid"])}
+    tests:
+      held_out: {line(entry["tests"]["held_out"])}
+    disjoint: true      # leave out training pairs that share a sentence with validation or test text
+    licence: not stated # shown beside the scores
+"""
+
+
+class _WithoutAnchors(yaml.SafeDumper):
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def _with_corpus(config: Path, name: str, entry: dict[str, Any]) -> str:
+    """The text of the settings with a corpus and a table more; raises ConfigError if it cannot be added."""
+    added = _entry(name, entry)
+    if not config.exists():
+        text = f"# All keys: docs/reference/configuration.md\ntables: [{name}]\n\ncorpora:\n{added}"
+    else:
+        before = config.read_text(encoding="utf-8")
+        head = re.search(r"^corpora:[ \t]*(\{\})?[ \t]*(#.*)?\n", before, flags=re.MULTILINE)
+        start, end = head.span() if head else (len(before), len(before))
+        text = f"{before[:start]}corpora:\n{added}{before[end:]}"
+    try:
+        found = parse(Workflow, text, str(config))
+        if found.corpora[name] != CustomCorpus.model_validate(entry):
+            raise ConfigError("it has other corpora in one line")
+    except (ConfigError, KeyError) as error:
+        raise ConfigError(
+            f"{config}: the corpus cannot be added: {error}; add it by hand:\ncorpora:\n{added}"
+        ) from None
+    return text
+
+
+def _table(name: str, codes: Sequence[str], pairs: int, train: Findings) -> str:
+    """The text of the table, with settings that suit the number of pairs."""
+    chosen = dict(zip(COLUMNS, next(settings for most, settings in SIZES if pairs <= most), strict=True))
+    words = max(train.average(0), train.average(1))
+    updates = max(1, round(pairs * (1.3 * words + 1) / chosen["batch"]))
+    joint = _same_script(codes)
+    return TABLE.format(
+        name=name, corpus=name, source=codes[0], target=codes[1], test="held_out", pairs=pairs, updates=updates,
+        joint=str(joint).lower(), tied="all" if joint else "decoder",
+        warmup=max(20, min(4000, updates * int(chosen["passes"]) // 10)), **chosen,
+    )  # fmt: skip
+
+
+def _same_script(codes: Sequence[str]) -> bool:
+    from nmt.text.filters.judges import SCRIPTS
+
+    return SCRIPTS.get(codes[0], "Latin") == SCRIPTS.get(codes[1], "Latin")
+
+
+def _describe(found: dict[str, Findings], codes: Sequence[str], corpus: CustomCorpus) -> Iterator[str]:
+    """Yield what each split has, in words."""
+    for split, findings in found.items():
+        yield f"{split}: {findings.pairs:,} pairs"
+        for side, code in enumerate(codes):
+            others, judged = findings.others[side], min(JUDGED, findings.pairs)
+            yield (
+                f"  {code}: {findings.average(side):.1f} words a line, 95 % of lines up to {findings.longest(side)}; "
+                f"{others:,} of the first {judged:,} lines are in another language"
+            )
+            if 2 * others > judged:
+                yield f"  warning: most lines are not {code}; is the order of --languages that of the text?"
+        counts = {"with an empty side": findings.empty, "equal on both sides": findings.equal}
+        counts["repeated"] = findings.repeated
+        yield "  pairs " + ", ".join(f"{what}: {count:,}" for what, count in counts.items())
+    for split in ("valid", "held_out"):
+        if split not in found:
+            [source] = corpus.splits[split]
+            low, high = source.slice.per_mille if source.slice else (0, 0)
+            yield f"{split}: {(high - low) / 10:g} % of the training text, by the hash of the {codes[0]} sentence"

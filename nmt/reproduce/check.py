@@ -1,0 +1,71 @@
+"""What building a table would do: what is there, what is missing, and how long it may take (``nmt check``)."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from nmt.config.models import MultimodalConfig
+from nmt.corpora.catalogue import TRAIN_SAMPLE
+from nmt.plan.layout import SAMPLE, table_path
+from nmt.plan.plan import Plan
+from nmt.reproduce.estimate import Estimate, decoding, estimate, job_seconds, spoken
+from nmt.reproduce.runs import Run
+
+START, JOBS_OF_ROW, JOBS_OF_TABLE = 4.0, 3, 2
+"""Seconds of Snakemake itself; jobs of a row (average, decode, score) and of a table (report, store)."""
+
+
+def check(plan: Plan, table: str, cores: int | None = None) -> Iterator[str]:
+    """Yield lines about a table.
+
+    Args:
+        plan: checked, with the table.
+        table: its name.
+        cores: those that the workflow will use; None: all.
+
+    Raises:
+        ConfigError, DataError: text that the table needs is missing or faulty.
+    """
+    cores = cores or len(os.sched_getaffinity(0))
+    runs = [Run(plan, table, *run) for run in plan.runs(table)]
+    yield f"{table_path(table)}: {len(plan.table(table).rows)} rows, {len(runs)} trainings"
+    estimates, total, jobs = dict[str, Estimate](), START, JOBS_OF_TABLE + len(runs)
+    for name in dict.fromkeys(run.name for run in runs):
+        system = plan.system(table, name)
+        if isinstance(system.model, MultimodalConfig) or system.mixtures or system.initialise:
+            yield f"{name}: has pictures, translated text or a parent, so its time is not estimated"
+            continue
+        found = estimates[name] = estimate(plan, system, cores)
+        sizes = ", ".join(f"{split} {count:,}" for split, count in found.pairs.items())
+        yield f"{name}: {system.corpus}, {system.languages}: pairs: {sizes}; cleaning keeps about {found.kept:,}"
+        stages = {"raw": plan.layout.raw(system), "cleaned": plan.layout.clean(system),
+                  "subwords": plan.layout.subwords(system), "encoded": plan.layout.encoded(system)}  # fmt: skip
+        missing = [stage for stage, folder in stages.items() if not Path(folder).exists()]
+        yield f"  to make: {', '.join(missing) or 'no text, all is there'}"
+        total += found.text if missing else 0
+        jobs += len(missing)
+    for run in runs:
+        if run.name in estimates:
+            seconds, rows, line = _run(run, estimates[run.name])
+            total, jobs = total + seconds, jobs + rows * JOBS_OF_ROW
+            yield line
+    each = job_seconds()
+    yield f"  {jobs} jobs, whose start takes {spoken(each)} each"
+    yield f"in all: about {spoken(total + jobs * each)} on {cores} of the cores here, if nothing else runs here"
+
+
+def _run(run: Run, found: Estimate) -> tuple[float, int, str]:
+    """Return the seconds of a training and its rows, the number of rows to make, and a line about it."""
+    trained = run.encoded.exists() and run.is_trained()
+    rows = [row for folder, row in run.score_folders().items() if not (trained and (folder / "scores.json").exists())]
+    translation = sum(decoding(found, _sentences(run, row.test or "", found), row.decoding.beam) for row in rows)
+    training = 0.0 if trained else found.seconds["train"]
+    what = "is trained" if trained else f"{found.updates:,} updates at most, {spoken(training)}"
+    line = f"  {run.name} seed {run.seed}: {what}; {len(rows)} rows to make, translations {spoken(translation)}"
+    return training + translation, len(rows), line
+
+
+def _sentences(run: Run, test: str, found: Estimate) -> int:
+    """The sentences of a row's test set; of another corpus's, as many as of validation text."""
+    named = test or run.plan.table(run.table).tests[0]
+    return SAMPLE if named == TRAIN_SAMPLE else found.pairs.get(named, found.pairs.get("valid", SAMPLE))

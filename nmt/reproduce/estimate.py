@@ -1,0 +1,198 @@
+"""How long a table's systems will take: all stages on a small sample of the text, and some updates of each training."""
+
+import math
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from nmt.config.data import Cleaning
+from nmt.config.system import System
+from nmt.config.types import amount
+from nmt.corpora.catalogue import fetch
+from nmt.data.encode import encode_corpus
+from nmt.plan.plan import Plan
+from nmt.plan.systems import experiment
+from nmt.system import machine
+from nmt.system.errors import ConfigError
+from nmt.system.files import read_json, write_json
+from nmt.text.clean import clean
+from nmt.text.subwords import SIDES, learn
+from nmt.training.experiment import Experiment
+from nmt.training.trainer import Trainer
+
+SAMPLE = 3000
+"""Pairs of each split that are prepared."""
+MEASURED = 6.0
+"""Seconds of updates that are measured, after `WARM_UP` updates."""
+WARM_UP, FEWEST = 3, 5
+BEAM = 0.5
+"""Cost of a further hypothesis of a beam, as a share of greedy search."""
+
+
+@dataclass
+class Estimate:
+    """Seconds by stage, and what a training consists of."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+    pairs: dict[str, int] = field(default_factory=dict)
+    """Raw pairs of each split, before cleaning."""
+    kept: int = 0
+    """Training pairs that cleaning is expected to keep."""
+    updates: int = 0
+    per_update: float = 0.0
+    per_sentence: float = 0.0
+    """Seconds of greedy search for a sentence."""
+
+    @property
+    def text(self) -> float:
+        """Seconds of the stages that prepare text."""
+        return sum(seconds for stage, seconds in self.seconds.items() if stage != "train")
+
+
+def estimate(plan: Plan, system: System, threads: int) -> Estimate:
+    """Measure the stages of a system on a sample, and multiply.
+
+    Args:
+        plan: the settings.
+        system: a text-only system on a corpus of its own text.
+        threads: as many as the workflow will use.
+
+    Returns:
+        Seconds of the text's stages, and of one training; with patience, a training may end earlier.
+
+    Raises:
+        ConfigError, DataError: a stage cannot do its work, as it will in the workflow.
+    """
+    found = Estimate()
+    with TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        raw, cleaned, pieces, encoded = (folder / name for name in ("raw", "clean", "subwords", "encoded"))
+        custom = plan.settings.corpora.get(system.corpus)
+        limit = min(SAMPLE, plan.settings.limit or SAMPLE)
+        with _timed(found, "download"):
+            fetch(system.corpus, system.languages, raw, mirror=plan.settings.mirror, limit=limit, custom=custom)
+        found.pairs, ratio = _sizes(raw, plan.settings.limit)
+        found.seconds["download"] *= 1 if custom else ratio
+        with _timed(found, "clean", ratio / threads):
+            clean(raw, cleaned, _without_scores(system.cleaning), system.languages)
+        report = read_json(cleaned / "report.json")["splits"]["train"]
+        found.kept = round(report["kept"] / report["read"] * found.pairs["train"])
+        with _timed(found, "subwords", max(1.0, ratio / threads)):
+            _learn(cleaned, pieces, system)
+        with _timed(found, "encode", ratio):
+            encode_corpus(cleaned, pieces, encoded, system.languages)
+        _set_vocabulary(encoded, system)
+        _measure_training(found, encoded, folder / "state", system, plan.settings.device, threads)
+    return found
+
+
+@contextmanager
+def _timed(found: Estimate, stage: str, factor: float = 1.0) -> Iterator[None]:
+    start = time.perf_counter()
+    yield
+    found.seconds[stage] = factor * (time.perf_counter() - start)
+
+
+def _sizes(raw: Path, limit: int | None) -> tuple[dict[str, int], float]:
+    """Return the pairs of each split, and how many times the sample's training text the whole is."""
+    corpus = read_json(raw / "corpus.json")
+    lines = {split: next(iter(sides.values()))["lines"] for split, sides in corpus["splits"].items()}
+    whole = {}
+    for split, count in lines.items():
+        sources = [source for source in corpus["sources"].get(split, []) if "pairs" in source]
+        full = sum(source["pairs"] - source["dropped"] for source in sources) or count
+        whole[split] = min(full, limit) if limit else full
+    return whole, max(1.0, whole["train"] / lines["train"])
+
+
+def _without_scores(recipe: Cleaning) -> Cleaning:
+    """The recipe without files of scores, which belong to the whole text."""
+    return recipe.model_copy(update={"filters": [each for each in recipe.filters if each.kind != "scores"]})
+
+
+def _learn(cleaned: Path, pieces: Path, system: System) -> None:
+    """Learn subwords of a small text; a vocabulary that is too large for it is halved until it fits."""
+    config = system.subwords
+    while True:
+        try:
+            return learn(cleaned, pieces, system.languages, config)
+        except ConfigError:
+            if config.size <= 64:
+                raise
+            config = config.model_copy(update={"size": config.size // 2})
+
+
+def _set_vocabulary(encoded: Path, system: System) -> None:
+    """Let models have as many output pieces as in the workflow; the sample's text uses the first of them."""
+    meta = read_json(encoded / "meta.json")
+    sizes = {side: max(meta["vocabulary"][side], system.subwords.size) for side in SIDES}
+    write_json(encoded / "meta.json", dict(meta) | {"vocabulary": sizes})
+
+
+def _measure_training(found: Estimate, encoded: Path, state: Path, system: System, device: str, threads: int) -> None:
+    """Time updates and a validation, and multiply."""
+    config = Experiment.model_validate_json(experiment(system))
+    trainer = Trainer(encoded, state, config, 1, machine.prepare(device, threads))
+    trainer.model.train()
+    updates = trainer.updates.after(trainer.progress)
+    for update in islice(updates, WARM_UP):
+        trainer.train_on(update)
+    start, count = time.perf_counter(), 0
+    for update in updates:
+        trainer.train_on(update)
+        count += 1
+        if count >= FEWEST and time.perf_counter() - start > MEASURED:
+            break
+    count = count or 1
+    found.per_update = (time.perf_counter() - start) / count
+    epoch = trainer.updates.per_epoch * found.kept / max(1, len(trainer.updates.data.indices))
+    limits = [system.training.updates, system.training.epochs and system.training.epochs * epoch]
+    found.updates = math.ceil(min(limit for limit in limits if limit is not None))
+    number, unit = amount(system.training.validate_every)
+    validations = found.updates / (number if unit == "updates" else number * max(1.0, epoch))
+    found.seconds["train"] = found.updates * found.per_update + validations * _validation(found, trainer)
+
+
+def _validation(found: Estimate, trainer: Trainer) -> float:
+    """Measure one validation and return its seconds on the whole validation text.
+
+    A model that is hardly trained writes translations of the greatest length, so the time of search is reduced.
+    """
+    pairs = trainer.validation.pairs
+    ratio = found.pairs.get("valid", 0) / max(1, len(pairs.indices))
+    start = time.perf_counter()
+    trainer.validation.loss(trainer.model)
+    seconds = time.perf_counter() - start
+    start = time.perf_counter()
+    trainer.validation.bleu(trainer.model)
+    search = time.perf_counter() - start
+    source, target = (float(side.lengths.mean()) for side in (pairs.source, pairs.target))
+    search *= min(1.0, target / (2 * source + 10))
+    found.per_sentence = search / max(1, len(pairs.indices))
+    bleu = trainer.config.validation_bleu
+    return ratio * (seconds + search * bleu)
+
+
+def decoding(found: Estimate, sentences: int, beam: int) -> float:
+    """Return the seconds that a row's translations take."""
+    return sentences * found.per_sentence * (1 + BEAM * (beam - 1))
+
+
+def job_seconds() -> float:
+    """Measure how long the start of a job takes, which imports the packages of a stage."""
+    start = time.perf_counter()
+    subprocess.run([sys.executable, "-c", "import torch, nmt.config.table"], check=True)
+    return time.perf_counter() - start
+
+
+def spoken(seconds: float) -> str:
+    """Say a duration in words: ``40 s``, ``5 min``, ``3.5 h``."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,108 @@
+"""A first table from a user's files: what is found, what is written, and that the plan accepts it."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands import run
+
+from nmt.config import yaml
+from nmt.config.table import load_table
+from nmt.config.workflow import Workflow
+from nmt.corpora.catalogue import fetch
+from nmt.plan.new_table import new_table
+from nmt.plan.plan import Plan
+from nmt.system.errors import ConfigError, DataError
+from nmt.system.lines import read_lines
+
+WORDS = {
+    "en": "the dog runs through a green park and sees some cats there",
+    "de": "der Hund läuft durch einen grünen Park und sieht dort Katzen",
+}
+
+
+def lines(code: str, count: int) -> list[str]:
+    draw = random.Random(1)
+    return [f"{' '.join(draw.choices(WORDS[code].split(), k=8))} {number}." for number in range(count)]
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    for code in WORDS:
+        (tmp_path / f"a.{code}").write_text("".join(f"{line}\n" for line in lines(code, 400)), encoding="utf-8")
+    rows = zip(lines("en", 400), lines("de", 400), strict=True)
+    (tmp_path / "a.tsv").write_text("id\tDE\ten\n" + "".join(f"7\t{de}\t{en}\n" for en, de in rows), encoding="utf-8")
+    return tmp_path
+
+
+def settings_of(path: Path) -> dict[str, Any]:
+    loaded: dict[str, Any] = yaml.load_yaml(path.read_text(encoding="utf-8"), str(path))
+    return loaded
+
+
+@pytest.mark.parametrize("files", [["a.en", "a.de"], ["a.tsv"]])
+def test_a_table_is_written_that_the_plan_accepts_and_whose_splits_are_disjoint(
+    project: Path, files: list[str]
+) -> None:
+    said = "\n".join(new_table("mine", "en-de", files, [], [], Path("config.yaml")))
+    assert "train: 400 pairs" in said and "en: 9.0 words a line, 95 % of lines up to 9" in said
+    plan = Plan.load(settings_of(project / "config.yaml"), "config.yaml")
+    table = plan.table("mine")
+    assert not table.systems["small"].cleaning.lowercase and table.systems["small"].subwords.size == 500
+    fetch("mine", "en-de", project / "raw", custom=plan.settings.corpora["mine"])
+    splits = {split: set(read_lines(project / "raw" / f"{split}.en")) for split in ("train", "valid", "held_out")}
+    assert sum(map(len, splits.values())) == 400 and len(set().union(*splits.values())) == 400
+    assert 8 <= len(splits["valid"]) <= 35 and 8 <= len(splits["held_out"]) <= 35
+
+
+def test_given_splits_are_kept_and_the_settings_keep_their_comments(project: Path) -> None:
+    before, after = "# mine\ntables: [scenes]\n", "\ndevice: cpu  # no GPU\n"
+    (project / "config.yaml").write_text(f"{before}corpora: {{}}   # none yet\n{after}")
+    for split in ("v", "t"):
+        for code in WORDS:
+            (project / f"{split}.{code}").write_text("".join(f"{line}\n" for line in lines(code, 20)))
+    valid, test = ([f"--{name}={name[0]}.{code}" for code in WORDS] for name in ("valid", "test"))
+    assert run("new", "mine", "a.en", "a.de", "--languages", "en-de", *valid, *test)[0] == 0
+    text = (project / "config.yaml").read_text()
+    assert text.startswith(f"{before}corpora:\n  mine:\n") and text.endswith(after)
+    assert run("new", "more", "a.tsv", "--languages", "de-en")[0] == 0
+    corpora = yaml.parse(Workflow, (project / "config.yaml").read_text(), "config.yaml").corpora
+    assert list(corpora) == ["more", "mine"] and corpora["mine"].splits["held_out"][0].files["de"] == Path("t.de")
+    assert all(source.slice is None for sources in corpora["mine"].splits.values() for source in sources)
+    assert load_table(Path("workflow/tables/more.yaml")).systems["small"].languages == "de-en"
+
+
+def test_swapped_languages_and_repetitions_are_told(project: Path) -> None:
+    (project / "r.ru").write_text("Собака бежит через парк\n" * 40, encoding="utf-8")
+    (project / "r.en").write_text("The dog runs through the park\n" * 40)
+    said = "\n".join(new_table("r", "en-ru", ["r.ru", "r.en"], [], [], Path("config.yaml")))
+    assert said.count("warning: most lines are not") == 2 and "repeated: 39" in said
+
+
+@pytest.mark.parametrize(
+    ("files", "error", "message"),
+    [
+        (["a.en"], ConfigError, "say format:|expected a name that ends in"),
+        (["a.en", "a.de", "a.tsv"], ConfigError, "expected one file with both languages, or two"),
+        (["a.en", "b.de"], ConfigError, "b.de: no such file"),
+        (["few.tsv"], DataError, "expected sentence pairs for train, got 1"),
+    ],
+)
+def test_what_cannot_be_read_writes_nothing(project: Path, files: list[str], error: type, message: str) -> None:
+    (project / "few.tsv").write_text("a\tb\n")
+    with pytest.raises(error, match=message):
+        list(new_table("mine", "en-de", files, [], [], Path("config.yaml")))
+    assert not (project / "config.yaml").exists() and not (project / "workflow").exists()
+
+
+def test_nothing_is_replaced(project: Path) -> None:
+    list(new_table("mine", "en-de", ["a.tsv"], [], [], Path("config.yaml")))
+    with pytest.raises(ConfigError, match=r"mine\.yaml: exists already"):
+        list(new_table("mine", "en-de", ["a.tsv"], [], [], Path("config.yaml")))
+    (project / "workflow/tables/mine.yaml").unlink()
+    with pytest.raises(ConfigError, match=r"the corpus cannot be added.*key 'mine' twice"):
+        list(new_table("mine", "en-de", ["a.tsv"], [], [], Path("config.yaml")))
+    with pytest.raises(ConfigError, match="nmt has a corpus of this name"):
+        list(new_table("scenes", "en-de", ["a.tsv"], [], [], Path("config.yaml")))

@@ -1,0 +1,47 @@
+"""What building a table would do: sizes and updates exactly, times as the measured parts say."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands import run
+
+from nmt.corpora.scenes import write_corpus
+from nmt.plan.new_table import new_table
+from nmt.reproduce import check as checked
+from nmt.reproduce import estimate as estimated
+from nmt.reproduce.estimate import Estimate, decoding, spoken
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(estimated, "SAMPLE", 150)
+    monkeypatch.setattr(estimated, "MEASURED", 0.0)
+    monkeypatch.setattr(checked, "job_seconds", lambda: 2.0)
+    write_corpus(tmp_path, "en-de", 300)
+    train, valid, test = ([f"{split}.en", f"{split}.de"] for split in ("train", "valid", "test"))
+    list(new_table("mine", "en-de", train, valid, test, Path("config.yaml")))
+    return tmp_path
+
+
+def test_it_says_what_would_be_built(own: Path, capsys: Any) -> None:
+    code, said = run("check", "mine", "--cores", "1")
+    assert code == 0, said
+    assert "workflow/tables/mine.yaml: 2 rows, 1 trainings" in said
+    assert "pairs: train 300, valid 300, held_out 300" in said.replace(",\n", ", ")
+    assert "to make: raw, cleaned, subwords, encoded" in said and "2 rows to make" in said
+    assert "13 jobs, whose start takes 2 s each" in said and "in all: about" in said
+    assert not (own / "results").exists()
+
+
+def test_missing_files_stop_it(own: Path) -> None:
+    (own / "test.de").unlink()
+    code, said = run("check", "mine")
+    assert code == 1 and "test.de: no such file" in said
+
+
+def test_durations() -> None:
+    assert [spoken(seconds) for seconds in (4.2, 89, 300, 7200)] == ["4 s", "89 s", "5 min", "2.0 h"]
+    found = Estimate(per_sentence=0.1)
+    assert decoding(found, 10, 1) == pytest.approx(1) and decoding(found, 10, 5) == pytest.approx(3)
