@@ -48,7 +48,7 @@ def check_table(name: str, tables: Mapping[str, Table], settings: Workflow, own_
     check_ensembles(name, tables[name], settings)
     if own_files:
         check_own_files(tables[name], settings)
-        _check_table_files(name, tables[name])
+        check_table_files(name, tables[name])
     check_parents(name, tables, settings, own_files)
     check_added_text(name, tables, settings)
     check_images(name, tables[name], settings)
@@ -142,7 +142,7 @@ def _check_no_wildcards(name: str, custom: CustomCorpus) -> None:
         )
 
 
-def _check_table_files(name: str, table: Table) -> None:
+def check_table_files(name: str, table: Table) -> None:
     """Reject translations and alignments whose file does not exist, or has a path that Snakemake misreads."""
     files = [(f"row '{row.label}': hypotheses", row.hypotheses) for row in table.rows]
     files += [(f"systems.{key}.alignments", system.alignments) for key, system in table.systems.items()]

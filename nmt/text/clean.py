@@ -195,13 +195,15 @@ def _filter(
 ) -> dict[str, Any]:
     """Apply the filters of the recipe to cleaned training text; return its report with what they dropped."""
     filtered = apply_filters(raw, part, recipe, held_out, run)
-    cleaned = [part / file.name for file in raw]
-    words = [sum(_words(line) for line in read_lines(path)) for path in cleaned]
+    words = {
+        language: sum(length(line, is_spaceless(language)) for line in read_lines(part / file.name))
+        for language, file in zip(train["words"], raw, strict=True)
+    }
     dropped = {each["name"]: each["dropped"] for each in filtered}
     return train | {
         "kept": train["kept"] - sum(dropped.values()),
         "dropped": train["dropped"] | dropped,
-        "words": dict(zip(train["words"], words, strict=True)),
+        "words": words,
         "filters": filtered,
     }
 

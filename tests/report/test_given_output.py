@@ -11,7 +11,7 @@ import pytest
 
 from nmt.config.table import Table
 from nmt.config.workflow import Workflow
-from nmt.plan.checks import check_files
+from nmt.plan.checks import check_table_files
 from nmt.plan.plan import Plan
 from nmt.report.rewrite import rewrite
 from nmt.report.write import report
@@ -102,10 +102,10 @@ def test_translations_that_are_not_as_many_as_the_references(plan: Plan) -> None
 
 
 def test_a_missing_file_is_named_before_any_work(plan: Plan) -> None:
-    check_files("toy", plan.tables["toy"])
+    check_table_files("toy", plan.tables["toy"])
     Path("theirs.de").unlink()
     with pytest.raises(ConfigError, match=r"row 'Theirs': hypotheses: theirs\.de: expected a file, got no such file"):
-        check_files("toy", plan.tables["toy"])
+        check_table_files("toy", plan.tables["toy"])
 
 
 def test_what_a_table_needs_on_another_machine(plan: Plan) -> None:

@@ -22,7 +22,7 @@ from nmt.data.batches import Parallel
 from nmt.data.encode import encode_corpus
 from nmt.models.build import build
 from nmt.models.loss import guided_alignment
-from nmt.plan.checks import check_alignments, check_files
+from nmt.plan.checks import check_alignments, check_table_files
 from nmt.plan.plan import Plan
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import DROPPED, read_json
@@ -236,9 +236,9 @@ def test_tables_name_the_file(tmp_path: Path) -> None:
     with pytest.raises(
         ConfigError, match=r"one\.yaml: systems\.one\.alignments: .*links: expected a file, got no such"
     ):
-        check_files("one", table)
+        check_table_files("one", table)
     (tmp_path / "links").touch()
-    check_files("one", table)
+    check_table_files("one", table)
     assert str(tmp_path / "links") in Plan(Workflow(tables=["one"]), {"one": table}).inputs("one")
     with pytest.raises(ConfigError, match="limit: 10 cuts the text, but not its alignments"):
         check_alignments("one", table, Workflow.model_validate({"tables": ["one"], "limit": 10}))
