@@ -65,7 +65,8 @@ ui: $(RUN) .venv/.ui  ## open the MLflow page on the runs so far
 	@uri=$$($(BIN)/python -c 'import json; print(json.load(open("$(RESULTS)/tracking.json"))["uri"])') && \
 	case "$$uri" in \
 	http*) echo "The runs are on the server $$uri" ;; \
-	*) $(BIN)/mlflow ui --host 127.0.0.1 --port $(PORT) --backend-store-uri "$$uri" ;; \
+	*) echo "http://127.0.0.1:$(PORT)/#/experiments?workflowType=machine_learning" && \
+	$(BIN)/mlflow ui --host 127.0.0.1 --port $(PORT) --backend-store-uri "$$uri" ;; \
 	esac
 
 report: $(RUN)  ## write report.html: all tables and figures on one page

@@ -1,6 +1,5 @@
 """Commands that feed MLflow."""
 
-import re
 from pathlib import Path
 
 import click
@@ -15,11 +14,9 @@ name_option = click.option(
 )
 
 
-def check_seeds(_: click.Context, __: click.Parameter, value: str) -> str:
-    """Check the seed of a training, or those of an ensemble; raises ConfigError."""
-    if not re.fullmatch(r"\d+(-\d+)*", value):
-        raise ConfigError(f"--seed: expected a seed, or those of an ensemble, e.g. 1-2-3, got '{value}'")
-    return value
+out_option = click.option(
+    "--out", type=PATH, required=True, help="File that is written last: what was published where."
+)
 
 
 @click.command()
@@ -41,7 +38,7 @@ def prepare(settings: str, tables: tuple[Path, ...], out: Path, later: bool) -> 
         raise ConfigError(f"--out: expected tracking.json in some folder, got {out}")
     workflow = load_settings(Workflow, settings)
     experiments = {path.stem: load_table(path) for path in tables}
-    prepare_store(workflow.tracking.uri, out.parent, experiments, workflow.seeds, later)
+    prepare_store(workflow.tracking.uri, out.parent, experiments, later)
 
 
 @click.command()
@@ -60,38 +57,48 @@ def follow(run: Path, tracking: Path, name: str, seed: int, pid: int) -> None:
 
 @click.command()
 @click.argument("run", type=PATH)
-@click.argument("scores", type=PATH, nargs=-1)
 @tracking_option
 @name_option
-@click.option(
-    "--seed", required=True, metavar="1", callback=check_seeds, help="Seed; all seeds of an ensemble, e.g. 1-2-3."
-)
-@click.option(
-    "--figures",
-    type=PATH,
-    show_default="no figures",
-    help="Folder of the table's figures, which are kept with the run of a training.",
-)
-@click.option("--out", type=PATH, required=True, help="File that is written last: what was published where.")
-def publish(
-    run: Path, scores: tuple[Path, ...], tracking: Path, name: str, seed: str, figures: Path | None, out: Path
-) -> None:
-    """Complete the finished training or ensemble RUN in MLflow, without doubles; SCORES are its score folders."""
+@click.option("--seed", type=int, required=True, help="Seed of the training.")
+@out_option
+def publish(run: Path, tracking: Path, name: str, seed: int, out: Path) -> None:
+    """Complete the finished training RUN in MLflow, without doubles."""
     from nmt.system.files import write_json
     from nmt.system.warnings import recorded
     from nmt.tracking.publish import publish as publish_training
-    from nmt.tracking.publish import publish_ensemble
 
     table, _, system = name.partition("/")
     with recorded("track", out):
-        if "-" in seed:
-            published = publish_ensemble(run, tracking, table, system, seed, list(scores))
-        else:
-            images = sorted(figures.glob("*.png")) if figures else []
-            published = publish_training(run, tracking, table, system, int(seed), list(scores), images)
-        write_json(out, published)
+        write_json(out, publish_training(run, tracking, table, system, seed))
 
 
-@click.group(cls=CommandGroup, sections={"Commands": [prepare, follow, publish]})
+@click.command()
+@click.argument("file", type=PATH)
+@tracking_option
+@click.option("--no-models", is_flag=True, help="Keep no copies of the rows' models, only their places and scores.")
+@click.option(
+    "--register",
+    metavar="NAME",
+    show_default="no model",
+    help="Registered model that the best row's model becomes a version of.",
+)
+@out_option
+def table(file: Path, tracking: Path, no_models: bool, register: str | None, out: Path) -> None:
+    """Complete the runs of the built table FILE, results/tables/TABLE.json, in MLflow: one run per row."""
+    from nmt.system.files import write_json
+    from nmt.system.warnings import recorded
+    from nmt.tracking.models import Models
+    from nmt.tracking.table import publish_table
+
+    def export_for_mlflow(model: Path, folder: Path) -> None:
+        from nmt.translation.export import export  # imports torch
+
+        export(model, folder, "pyfunc")
+
+    with recorded("track_table", out):
+        write_json(out, publish_table(file, tracking, out, Models(export_for_mlflow, not no_models, register)))
+
+
+@click.group(cls=CommandGroup, sections={"Commands": [prepare, follow, publish, table]})
 def track() -> None:
-    """Feed MLflow: create the store, follow a training, publish a finished run."""
+    """Feed MLflow: create the store, follow a training, publish a finished run or table."""

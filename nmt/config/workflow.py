@@ -1,6 +1,7 @@
 """``config.yaml``: which tables to build, and where to compute."""
 
 import re
+import warnings
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -14,16 +15,24 @@ from nmt.config.corpus.sources import CustomCorpus
 from nmt.config.data import Images
 from nmt.config.types import Name, Names, Positive, Seeds, Strict, UserPath
 
+with warnings.catch_warnings():
+    warnings.filterwarnings("ignore", 'Field name "register"')  # it hides a method of classes that nothing here calls
 
-class Tracking(Strict):
-    """Where MLflow keeps runs."""
+    class Tracking(Strict):
+        """Where MLflow keeps runs, and what becomes of their models."""
 
-    uri: str | None = Field(
-        None,
-        description="an MLflow server, http://host:5000; null: the variable MLFLOW_TRACKING_URI, else a sqlite file "
-        "below results/",
-    )
-    live: bool = Field(True, description="show a training while it runs; false: only when it is done")
+        uri: str | None = Field(
+            None,
+            description="an MLflow server, http://host:5000; null: the variable MLFLOW_TRACKING_URI, else a sqlite "
+            "file below results/",
+        )
+        live: bool = Field(True, description="show a training while it runs; false: only when it is done")
+        models: bool = Field(
+            True, description="keep a copy of the model of each row; false: only where it is, and its scores"
+        )
+        register: Name | None = Field(
+            None, description="registered model; the model of each table's best row becomes its next version"
+        )
 
 
 def _or_none(value: Any) -> Any:

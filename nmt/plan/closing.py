@@ -83,10 +83,16 @@ def _of_table(plan: Plan, table: str, here: Path) -> list[str]:
 
 
 def _of_stores(plan: Plan, tables: Iterable[str], here: Path) -> list[str]:
-    """One line for each MLflow store that has runs of the tables."""
-    published = (_status(Path(marker)) for table in tables for marker in plan.markers(table))
-    stores = dict.fromkeys(record["uri"] for record in published if _is_published(record))
-    return [f"MLflow   {uri}   look at it with: {_viewer(plan.settings.results, uri, here)}" for uri in stores]
+    """One line for each MLflow store that has runs of the tables, and one for each experiment there."""
+    markers = (Path(plan.layout.run(table, *run), "tracked.json") for table in tables for run in plan.runs(table))
+    published = [record for record in map(_status, markers) if _is_published(record)]
+    lines = []
+    for uri in dict.fromkeys(record["uri"] for record in published):
+        lines.append(f"MLflow   {uri}   look at it with: {_viewer(plan.settings.results, uri, here)}")
+        server = uri.rstrip("/") if uri.startswith("http") else "http://127.0.0.1:5000"
+        experiments = dict.fromkeys(str(record["experiment"]) for record in published if record["uri"] == uri)
+        lines += [f"         {server}/#/experiments/{one}/runs?workflowType=machine_learning" for one in experiments]
+    return lines
 
 
 def _viewer(results: Path, uri: str, here: Path) -> str:

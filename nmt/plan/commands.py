@@ -10,6 +10,7 @@ from pathlib import Path
 from nmt.config.corpus.sources import CustomCorpus
 from nmt.config.data import Images, Subwords
 from nmt.config.system import AddedText
+from nmt.config.workflow import Tracking
 from nmt.plan.layout import table_path
 from nmt.plan.systems import as_json
 
@@ -186,9 +187,22 @@ def track_prepare_options(tables: Iterable[str], remote: bool) -> list[str]:
     return [*(f"--tables={table_path(table)}" for table in tables), *(["--later"] if remote else [])]
 
 
-def track(run: Word, *scores: Word, tracking: Word, name: Word, seed: Word, figures: Word, out: Word) -> list[str]:
-    """Publish a finished run to MLflow."""
-    return _command("track publish", run, *scores, tracking=tracking, name=name, seed=seed, figures=figures, out=out)
+def track(run: Word, *, tracking: Word, name: Word, seed: Word, out: Word) -> list[str]:
+    """Publish a finished training to MLflow."""
+    return _command("track publish", run, tracking=tracking, name=name, seed=seed, out=out)
+
+
+def track_table(table: Word, *options: Word, tracking: Word, out: Word) -> list[str]:
+    """Publish a built table to MLflow."""
+    return _command("track table", table, tracking=tracking, out=out, options=options)
+
+
+def track_table_options(tracking: Tracking) -> list[str]:
+    """Options of `track_table`: what happens to the rows' models."""
+    return [
+        *([] if tracking.models else ["--no-models"]),
+        *([f"--register={tracking.register}"] if tracking.register else []),
+    ]
 
 
 def _command(stage: str, *arguments: Word, options: Iterable[Word] = (), **named: Word) -> list[str]:

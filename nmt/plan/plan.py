@@ -150,9 +150,9 @@ class Plan:
         return [*pages, str(self.layout.figures(table)), *self.markers(table)]
 
     def markers(self, table: str) -> list[str]:
-        """The files that say where the runs of a table are in MLflow."""
-        runs: list[tuple[str, int | str]] = [*self.runs(table), *self.ensembles(table)]
-        return [f"{self.layout.run(table, *run)}/tracked.json" for run in runs]
+        """The files that say where a table is in MLflow: its trainings, and the table with its rows."""
+        trainings = [self.layout.run(table, *run) for run in self.runs(table)]
+        return [f"{folder}/tracked.json" for folder in (*trainings, self.layout.runs(table))]
 
     def inputs(self, table: str, *systems: str) -> list[str]:
         """All files that some systems of a table, by default all with rows, and their rows are made from."""

@@ -11,6 +11,8 @@ from nmt.system.files import Json, read_json, write_text
 
 UI = "http://127.0.0.1:5000"
 """The address at which `make ui` shows a store in a file."""
+TRAINING_VIEW = "workflowType=machine_learning"
+"""Opens MLflow's pages on trainings, not those on applications of language models."""
 FROM_LOGS = ("loss", "accuracy", "bleu", "learning-rate")
 """The figures of training logs. The other figures show models."""
 
@@ -65,7 +67,8 @@ class _Links:
         is_url = record["uri"].startswith("http")
         self.local |= not is_url
         store = record["uri"].rstrip("/") if is_url else UI
-        return Link(f"{system} seed {seed}", f"{store}/#/experiments/{record['experiment']}/runs/{record['run']}")
+        address = f"{store}/#/experiments/{record['experiment']}/runs/{record['run']}?{TRAINING_VIEW}"
+        return Link(f"{system} seed {seed}", address)
 
     def explained(self) -> str:
         """A note for readers about the links."""

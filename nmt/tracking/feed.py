@@ -9,44 +9,35 @@ from nmt.config.training import ENDS
 from nmt.plan.systems import flatten
 from nmt.system import files
 from nmt.system.files import digest, read_json
-from nmt.tracking.store import connect, find_or_create_experiment, find_or_create_parent, find_or_create_run
+from nmt.tracking.store import BATCH, connect, describe, find_or_create_experiment, find_or_create_run
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Metric
 
 CURVES = ("loss", "accuracy", "bleu", "train_bleu", "learning_rate", "gradient_norm", "tokens_per_second")
-BATCH = {"metrics": 1000, "params": 100, "tags": 100}  # MLflow's limits for one call
 Records = list[dict[str, Any]]
 
 
 @dataclass
 class Feed:
-    """An open run and the functions that log to it."""
+    """The open run of a training and the functions that log to it."""
 
     client: "MlflowClient"
     experiment: str
     run: str
-    parent: str | None
-    identity: dict[str, Any]
     steps: dict[str, int]  # the largest step of each curve in the store
 
     @classmethod
     def open(cls, tracking: Path, identity: dict[str, Any]) -> "Feed":
-        """Find the run of a training, or create it."""
-        store = read_json(tracking)
-        client, table, system = connect(store["uri"]), identity["table"], identity["system"]
-        experiment = store["experiments"].get(table) or find_or_create_experiment(
-            client, table, store["uri"], tracking.resolve().parent
-        )
-        tags = {f"nmt.{key}": str(identity[key]) for key in ("run", "group", "table", "system", "seed")}
-        run = find_or_create_run(client, experiment, identity["title"], tags, identity["start"])
-        parent = store["parents"].get(f"{table}/{system}")
-        if parent is None and f"{table}/{system}" in store["parents"]:
-            parent = find_or_create_parent(client, experiment, table, system)
-        feed = cls(client, experiment, run, parent, identity, _largest_steps(client, run))
-        feed.describe(params=flatten(identity["config"]) | {"seed": str(identity["seed"])})
-        return feed
+        """Find the run of a training, or create it. A training with another end has another run."""
+        client, experiment = open_experiment(tracking, identity["table"])
+        params = flatten(identity["config"]) | {"seed": str(identity["seed"])}
+        tags = {f"nmt.{key}": str(identity[key]) for key in ("run", "table", "system", "seed")}
+        ends = {key: params[key] for key in map("training.{}".format, ENDS)}
+        run = find_or_create_run(client, experiment, identity["title"], tags, identity["start"], ends)
+        describe(client, run, params, {"nmt.kind": "training"})
+        return cls(client, experiment, run, _largest_steps(client, run))
 
     def send(self, records: Records) -> None:
         """Log the curves' points that the store lacks."""
@@ -56,43 +47,23 @@ class Feed:
             self.client.log_batch(self.run, metrics=batch)
             self.steps |= {point.key: point.step for point in batch}
 
-    def describe(self, params: dict[str, str] | None = None, tags: dict[str, str] | None = None) -> None:
-        """Log the parameters that the store lacks (MLflow's parameters cannot change) and set tags."""
-        from mlflow.entities import Param, RunTag
 
-        existing = self.client.get_run(self.run).data.params
-        new = [Param(key, value) for key, value in (params or {}).items() if key not in existing]
-        for start in range(0, len(new), BATCH["params"]):
-            self.client.log_batch(self.run, params=new[start : start + BATCH["params"]])
-        changed = [RunTag(key, value) for key, value in (tags or {}).items()]
-        for start in range(0, len(changed), BATCH["tags"]):
-            self.client.log_batch(self.run, tags=changed[start : start + BATCH["tags"]])
+def open_experiment(tracking: Path, table: str, caption: str = "") -> tuple["MlflowClient", str]:
+    """Connect to the store that ``tracking.json`` names; return the client and the id of a table's experiment."""
+    store = read_json(tracking)
+    client, known = connect(store["uri"]), store["experiments"].get(table)
+    return client, known or find_or_create_experiment(client, table, store["uri"], tracking.resolve().parent, caption)
 
 
 def identity_of(path: Path, table: str, system: str, seed: int) -> dict[str, Any]:
     """A run's identity, of the configuration, seed and data that a training wrote to ``path``."""
-    written = read_json(path)
-    identity = written["identity"]
-    group = digest({key: value for key, value in identity.items() if key != "seed"})
-    log = path.parent / "log.jsonl"
+    written, log = read_json(path), path.parent / "log.jsonl"
     starts = [record["time"] for record in read_records(log) if record["event"] == "start"]
-    return names_of(table, system, seed, digest(identity), group) | {
-        "title": f"{system}, seed {seed}", "start": int(1000 * starts[0]) if starts else None,
-        "config": without_end(written["config"]),
-    }  # fmt: skip
-
-
-def names_of(table: str, system: str, seed: int | str, content: str, group: str) -> dict[str, Any]:
-    """Table, system, seed, and the tags that find a run (``run``) and its fellow seeds (``group``)."""
     return {
-        "table": table, "system": system, "seed": seed, "run": f"{table}/{system}/seed{seed}/{content}",
-        "group": f"{table}/{system}/{group}",
+        "table": table, "system": system, "seed": seed, "title": f"{system}, seed {seed}",
+        "run": f"{table}/{system}/seed{seed}/{digest(written['identity'])}",
+        "start": int(1000 * starts[0]) if starts else None, "config": written["config"],
     }  # fmt: skip
-
-
-def without_end(config: dict[str, Any]) -> dict[str, Any]:
-    """A configuration without its end: a longer training goes on in the same run, whose parameters cannot change."""
-    return config | {"training": {key: value for key, value in config["training"].items() if key not in ENDS}}
 
 
 def read_records(log: Path) -> Records:
@@ -113,10 +84,10 @@ def points(records: Records) -> Iterator["Metric"]:
             stamp = int(1000 * (begun + seconds - before))
             for name in CURVES:
                 if record.get(name) is not None:
-                    yield Metric(f"{record['event']}/{name}", float(record[name]), stamp, record["update"])
+                    yield Metric(f"{name}/{record['event']}", float(record[name]), stamp, record["update"])
 
 
 def _largest_steps(client: "MlflowClient", run: str) -> dict[str, int]:
     """The last step of each curve of a run."""
-    keys = [key for key in client.get_run(run).data.metrics if key.startswith(("train/", "valid/"))]
+    keys = [key for key in client.get_run(run).data.metrics if key.endswith(("/train", "/valid"))]
     return {key: max(point.step for point in client.get_metric_history(run, key)) for key in keys}

@@ -5,11 +5,15 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nmt.system.files import read_json
 from nmt.system.warnings import say
 from nmt.tracking.feed import Feed, identity_of, read_records
 from nmt.tracking.store import first_line
+
+if TYPE_CHECKING:
+    from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
 
 POLL = 2.0  # seconds between looks at a log
 PATIENCE = 60.0  # longest wait, in seconds, between two attempts at a store that fails
@@ -41,13 +45,15 @@ def follow(run_dir: Path, tracking: Path, table: str, system: str, seed: int, pi
     """
     if tracking.is_file() and not read_json(tracking).get("live", True):
         return
-    feed, delay, warned = None, POLL, False
+    feed, monitor, delay, warned = None, None, POLL, False
     while True:
         ended = not _is_alive(pid)  # asked before the log is read, so that its last lines are not missed
         try:
             if feed is None and _has_claimed(run_dir, pid):
                 feed = Feed.open(tracking, identity_of(run_dir / "state" / "identity.json", table, system, seed))
                 feed.client.update_run(feed.run, status="RUNNING")
+            if feed is not None and monitor is None and not ended:
+                monitor = _start_monitor(feed.run, read_json(tracking)["uri"])
             if feed is not None:
                 feed.send(read_records(run_dir / "state" / "log.jsonl"))
                 delay = POLL
@@ -57,9 +63,23 @@ def follow(run_dir: Path, tracking: Path, table: str, system: str, seed: int, pi
             if not warned:
                 say(f"MLflow: {first_line(error)}; training goes on, `nmt track publish` sends everything at its end")
             warned, delay = True, min(2 * delay, PATIENCE)
+            if monitor:  # its thread ends at the first failure; the next success starts another
+                monitor.finish()
+            monitor = None
         if ended:
+            if monitor:
+                monitor.finish()
             return
         _wait(delay, pid)
+
+
+def _start_monitor(run: str, uri: str) -> "SystemMetricsMonitor":
+    """Have MLflow log the load of this machine every ten seconds: processors, memory, disk, network, NVIDIA GPUs."""
+    from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
+
+    monitor = SystemMetricsMonitor(run, resume_logging=True, tracking_uri=uri)
+    monitor.start()
+    return monitor
 
 
 def _has_claimed(run_dir: Path, pid: int) -> bool:

@@ -5,7 +5,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -15,8 +15,10 @@ from nmt.system.files import read_json
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
+    from mlflow.entities import Dataset, LoggedModel
 
 Result = TypeVar("Result")
+BATCH = {"metrics": 1000, "params": 100, "tags": 100}  # MLflow's limits for one call
 DEADLINE = 60.0  # seconds for one call. MLflow's timeout is for each byte: one every two seconds would never end.
 
 
@@ -88,40 +90,88 @@ def deletions(tracking: Path) -> int:
     return int(store.get("deletions", 0)) + any(earlier(marker).get("uri") == uri for marker in markers)
 
 
-def find_or_create_experiment(client: "MlflowClient", name: str, uri: str, results: Path) -> str:
-    """Return the id of a table's experiment. Create it if it is missing, restore it if it was deleted."""
+def find_or_create_experiment(client: "MlflowClient", name: str, uri: str, results: Path, caption: str = "") -> str:
+    """Return the id of a table's experiment, described by the table's caption and of the kind that trains models.
+
+    It is created if it is missing and restored if it was deleted. MLflow opens an experiment without a kind in its view
+    of language model applications.
+    """
+    tags = {"mlflow.experimentKind": "custom_model_development", "nmt.table": name}
+    tags |= {"mlflow.note.content": caption} if caption else {}
     experiment = client.get_experiment_by_name(name)
     if experiment is None:
         # A server knows best where its artifacts go; an sqlite store would put them where the process happens to run.
         location = (results / "mlartifacts").as_uri() if uri.startswith("sqlite:") else None
-        return str(client.create_experiment(name, artifact_location=location))
+        return str(client.create_experiment(name, artifact_location=location, tags=tags))
     if experiment.lifecycle_stage == "deleted":
         client.restore_experiment(experiment.experiment_id)
+    for key, value in tags.items():
+        if key not in experiment.tags:
+            client.set_experiment_tag(experiment.experiment_id, key, value)
     return str(experiment.experiment_id)
 
 
 def find_or_create_run(
-    client: "MlflowClient", experiment: str, title: str, tags: dict[str, str], start: int | None = None
+    client: "MlflowClient",
+    experiment: str,
+    title: str,
+    tags: dict[str, str],
+    start: int | None = None,
+    fixed: Mapping[str, str] | None = None,
 ) -> str:
-    """Return the id of the run with the tag ``nmt.run``, or of a new one; ``start`` in milliseconds since 1970."""
-    runs = client.search_runs([experiment], f"tags.`nmt.run` = '{tags['nmt.run']}'", max_results=1)
-    if not runs:
-        return str(client.create_run(experiment, start_time=start, tags=tags, run_name=title).info.run_id)
-    return str(runs[0].info.run_id)
+    """Return the id of the run with the tag ``nmt.run``, or of a new one.
+
+    Args:
+        client: of the store.
+        experiment: the id of its experiment.
+        title: of a new run.
+        tags: of the run; ``nmt.run`` identifies it.
+        start: when a new run started, in milliseconds since 1970.
+        fixed: parameters whose values the run must not contradict, since MLflow's parameters cannot change.
+    """
+    for run in client.search_runs([experiment], f"tags.`nmt.run` = '{tags['nmt.run']}'"):
+        if all(run.data.params.get(key, value) == value for key, value in (fixed or {}).items()):
+            return str(run.info.run_id)
+    return str(client.create_run(experiment, start_time=start, tags=tags, run_name=title).info.run_id)
 
 
-def find_or_create_parent(client: "MlflowClient", experiment: str, table: str, system: str) -> str:
-    """Return the id of the parent run of a system's seeds."""
-    tags = {"nmt.run": f"{table}/{system}/all seeds", "nmt.table": table, "nmt.system": system}
-    return find_or_create_run(client, experiment, f"{system}, all seeds", tags)
+def describe(
+    client: "MlflowClient", run: str, params: Mapping[str, str] | None = None, tags: Mapping[str, str] | None = None
+) -> None:
+    """Log the parameters that a run lacks (MLflow's parameters cannot change) and set tags."""
+    from mlflow.entities import Param, RunTag
+
+    data = client.get_run(run).data
+    new = [Param(key, value) for key, value in (params or {}).items() if key not in data.params]
+    for start in range(0, len(new), BATCH["params"]):
+        client.log_batch(run, params=new[start : start + BATCH["params"]])
+    changed = [RunTag(key, value) for key, value in (tags or {}).items() if data.tags.get(key) != value]
+    for start in range(0, len(changed), BATCH["tags"]):
+        client.log_batch(run, tags=changed[start : start + BATCH["tags"]])
 
 
-def send_changed(client: "MlflowClient", run: str, values: dict[str, float], step: int) -> None:
-    """Log the values that differ from the run's latest."""
+def finish(client: "MlflowClient", run: str, end: int | None = None) -> None:
+    """Mark a run as finished; ``end`` in milliseconds since 1970, by default now."""
+    if client.get_run(run).info.status != "FINISHED":
+        client.set_terminated(run, "FINISHED", end)
+
+
+def send_changed(
+    client: "MlflowClient",
+    run: str,
+    values: Mapping[str, float],
+    dataset: "Dataset | None" = None,
+    model: "LoggedModel | None" = None,
+) -> None:
+    """Log the values that differ from the run's latest, as values of a dataset and of a model if given."""
     from mlflow.entities import Metric
 
     latest, now = client.get_run(run).data.metrics, int(1000 * time.time())
-    new = [Metric(key, float(value), now, step) for key, value in values.items() if latest.get(key) != float(value)]
+    link = (model.model_id if model else None, dataset.name if dataset else None, dataset.digest if dataset else None)
+    new = [
+        Metric(key, float(value), now, 0, *link, run_id=run)
+        for key, value in values.items() if latest.get(key) != float(value)
+    ]  # fmt: skip
     if new:
         client.log_batch(run, metrics=new)
 

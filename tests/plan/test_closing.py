@@ -78,7 +78,7 @@ def test_warnings_of_a_parent_and_of_another_systems_translations(tmp_path: Path
 
 
 def test_a_store_is_pointed_to_only_if_it_has_a_run_of_the_tables(plan: Plan, tmp_path: Path) -> None:
-    [marker], store = map(Path, plan.markers("one")), tmp_path / "mlflow.db"
+    [marker, _], store = map(Path, plan.markers("one")), tmp_path / "mlflow.db"
     published = {"status": "published", "uri": f"sqlite:///{store}", "experiment": "1", "run": "abc"}
     write_json(marker, published)
     assert "MLflow" not in closing_words(plan, [], tmp_path)  # there is no such file
@@ -90,6 +90,7 @@ def test_a_store_is_pointed_to_only_if_it_has_a_run_of_the_tables(plan: Plan, tm
         database.execute("UPDATE runs SET lifecycle_stage = 'active'")
     database.close()
     assert f"MLflow   sqlite:///{store}" in closing_words(plan, [], tmp_path)
+    assert "/#/experiments/1/runs?workflowType=machine_learning" in closing_words(plan, [], tmp_path)
     forget_failed(plan, [])
     assert read_json(marker) == published
     write_json(marker, {"status": "failed", "uri": "http://127.0.0.1:9"})

@@ -15,6 +15,7 @@ from nmt.cli.main import main
 from nmt.config.corpus.sources import CustomCorpus
 from nmt.config.data import Images, Subwords
 from nmt.config.system import AddedText
+from nmt.config.workflow import Tracking
 from nmt.plan import commands
 from nmt.plan.plan import Plan
 from nmt.reproduce.budget import with_parents
@@ -40,6 +41,7 @@ OPTIONS: dict[str, list[str]] = {
     "decode": [*commands.decode_options(["features/test.npy"], [254]), "--shard", "1/2"],
     "score": commands.score_options(["bleu1", "meteor"]),
     "score_output": commands.score_options(["bleu1"]),
+    "track_table": commands.track_table_options(Tracking(models=False, register="translator")),
     "track_prepare": commands.track_prepare_options(["one", "two"], remote=True),
 }
 STAGES = [

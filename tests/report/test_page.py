@@ -73,8 +73,8 @@ def test_contents_lead_to_what_is_there(read: Read) -> None:
 def test_rows_and_figures_lead_to_their_run_and_provenance(results: Path, read: Read) -> None:
     figures = len(fakes.TABLE["figures"]) + 1  # type: ignore[arg-type]
     for address in (
-        "http://127.0.0.1:5000/#/experiments/7/runs/abc",
-        "https://mlflow.example/#/experiments/8/runs/def",
+        "http://127.0.0.1:5000/#/experiments/7/runs/abc?workflowType=machine_learning",
+        "https://mlflow.example/#/experiments/8/runs/def?workflowType=machine_learning",
     ):
         assert read.links.count(address) == figures + 1  # and the row
     scores = [link for link in read.links if link.endswith("scores.json")]

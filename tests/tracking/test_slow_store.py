@@ -52,7 +52,7 @@ def test_a_server_that_drips_is_given_up(
 ) -> None:
     monkeypatch.setattr(store, "DEADLINE", 0.5)
     started, handler = time.monotonic(), signal.getsignal(signal.SIGALRM)
-    prepare(dripping, tmp_path, {"toy": fakes.table()}, [1])
+    prepare(dripping, tmp_path, {"toy": fakes.table()})
     assert time.monotonic() - started < 20
     warning = capsys.readouterr().err
     assert "no whole answer within 0.5 seconds" in warning and "Traceback" not in warning

@@ -12,19 +12,27 @@ from typing import Any
 import fakes
 import pytest
 
+from nmt.config.table import Table
 from nmt.plan.layout import Layout
 from nmt.plan.systems import flatten
+from nmt.report.records import keep
+from nmt.report.tables import build
 from nmt.system.errors import DataError
-from nmt.system.files import read_json, write_json
+from nmt.system.files import read_json, write_json, write_text
 from nmt.tracking import follow as following
 from nmt.tracking import prepare as preparing
+from nmt.tracking.feed import identity_of
 from nmt.tracking.follow import follow
+from nmt.tracking.models import Models
 from nmt.tracking.prepare import prepare
-from nmt.tracking.publish import publish, publish_ensemble
+from nmt.tracking.publish import publish
 from nmt.tracking.store import connect, deletions
+from nmt.tracking.table import publish_table
 
 os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
 DEAD = "http://127.0.0.1:9"
+USES = {"training": "train", "validation": "valid", "testing": "test"}
+MODELS = Models(lambda model, folder: write_text(folder / "MLmodel", model.name))
 POINTS = 8 * 5 + 4 * 4  # of a log of 400 updates: training and validation records times their curves
 
 
@@ -38,18 +46,22 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A new store takes MLflow seconds to make; most tests start from a copy."""
     folder = tmp_path_factory.mktemp("store")
-    prepare(f"sqlite:///{folder}/mlflow.db", folder, {"other": fakes.table()}, [1])
+    prepare(f"sqlite:///{folder}/mlflow.db", folder, {"other": fakes.table()})
     return folder / "mlflow.db"
 
 
 class Case:
     """A trained system, scored, and a store."""
 
-    def __init__(self, folder: Path, seeds: list[int], uri: str | None = None) -> None:
-        self.layout, self.table, self.seeds = Layout(folder / "results"), fakes.table(), seeds
+    def __init__(self, folder: Path, seeds: list[int], uri: str | None = None, table: Table | None = None) -> None:
+        self.layout, self.table, self.seeds = Layout(folder / "results"), table or fakes.table(), seeds
         self.tracking = self.layout.results / "tracking.json"
         fakes.write_results(self.layout, "toy", self.table, seeds)
-        self.store = prepare(uri, self.layout.results, {"toy": self.table}, seeds)
+        self.store = prepare(uri, self.layout.results, {"toy": self.table})
+
+    @property
+    def marker(self) -> Path:
+        return self.layout.runs("toy") / "tracked.json"
 
     def run(self, seed: int) -> Path:
         return self.layout.run("toy", "small", seed)
@@ -57,8 +69,19 @@ class Case:
     def scores(self, seed: int) -> Path:
         return self.layout.scores("toy", self.table.rows[0], "test", seed)
 
-    def publish(self, seed: int = 1, figures: list[Path] | None = None) -> dict[str, Any]:
-        return publish(self.run(seed), self.tracking, "toy", "small", seed, [self.scores(seed)], figures or [])
+    def publish(self, seed: int = 1) -> dict[str, Any]:
+        marker = publish(self.run(seed), self.tracking, "toy", "small", seed)
+        write_json(self.run(seed) / "tracked.json", marker)
+        return marker
+
+    def publish_table(self, models: Models = MODELS) -> dict[str, Any]:
+        """Build the table and send it."""
+        data = build("toy", self.table, self.layout, self.seeds)
+        keep("toy", self.table, self.layout, self.seeds)
+        write_json(self.layout.results / "tables" / "toy.json", data)
+        write_text(self.layout.results / "tables" / "toy.html", "a page")
+        write_text(self.layout.figures("toy") / "loss.png", "a figure")
+        return publish_table(self.layout.results / "tables" / "toy.json", self.tracking, self.marker, models)
 
     def follow(self, pid: int, seed: int = 1) -> None:
         follow(self.run(seed), self.tracking, "toy", "small", seed, pid)
@@ -108,19 +131,25 @@ def ended() -> int:
 
 def test_prepare(tmp_path: Path) -> None:
     case = Case(tmp_path, [1, 2])
-    again = prepare(None, case.layout.results, {"toy": case.table}, [1, 2])
-    assert again == case.store == read_json(case.tracking)
+    assert prepare(None, case.layout.results, {"toy": case.table}) == case.store == read_json(case.tracking)
     assert case.store["uri"] == f"sqlite:///{tmp_path}/results/mlflow.db"
-    assert sorted(case.store["parents"]) == ["toy/large", "toy/small"]
-    location = case.client().get_experiment(case.store["experiments"]["toy"]).artifact_location
-    assert location == (tmp_path / "results" / "mlartifacts").as_uri()
+    experiment = case.client().get_experiment(case.store["experiments"]["toy"])
+    assert experiment.artifact_location == (tmp_path / "results" / "mlartifacts").as_uri()
+    assert experiment.tags["mlflow.experimentKind"] == "custom_model_development"
+    assert experiment.tags["mlflow.note.content"] == "A table of tests"
+    assert case.runs() == [], "a run begins with its training"
 
 
-def test_other_tables_keep_their_parents_and_get_no_experiment(case: Case) -> None:
-    prepare(None, case.layout.results, {"toy": case.table}, [1, 2])
-    store = prepare(None, case.layout.results, {"one": case.table}, [1])
-    assert list(store["experiments"]) == ["one"]
-    assert store["parents"] == {"toy/small": None, "toy/large": None}  # `publish` finds them again
+def test_an_experiment_of_an_earlier_version_gets_kind_and_description(case: Case) -> None:
+    client = case.client()
+    client.create_experiment("one")
+    prepare(None, case.layout.results, {"one": case.table})
+    tags = client.get_experiment_by_name("one").tags
+    assert tags["mlflow.experimentKind"] == "custom_model_development" and "mlflow.note.content" in tags
+
+
+def test_other_tables_get_no_experiment(case: Case) -> None:
+    assert list(prepare(None, case.layout.results, {"one": case.table})["experiments"]) == ["one"]
     assert sorted(e.name for e in case.client().search_experiments()) == ["Default", "one", "other", "toy"]
 
 
@@ -135,7 +164,7 @@ def test_a_deleted_store_is_made_again_once(
     # MLflow would make the same in seconds.
     monkeypatch.setattr(preparing, "connect", lambda uri: shutil.copy(empty_store, database) and connect(uri))
     for _ in range(2):
-        store = prepare(None, case.layout.results, {"toy": case.table}, [1])
+        store = prepare(None, case.layout.results, {"toy": case.table})
         assert store["deletions"] == deletions(case.tracking) == 1
     assert capsys.readouterr().err.count("mlflow.db: was deleted; it is made anew") == 1
     assert case.publish()["status"] == "published"
@@ -143,59 +172,106 @@ def test_a_deleted_store_is_made_again_once(
 
 def test_the_uri_of_the_environment(tmp_path: Path, empty_store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{empty_store}")
-    assert prepare(None, tmp_path, {}, [1])["uri"] == f"sqlite:///{empty_store}"
+    assert prepare(None, tmp_path, {})["uri"] == f"sqlite:///{empty_store}"
     shutil.copy(empty_store, tmp_path / "given.db")
-    assert prepare(f"sqlite:///{tmp_path}/given.db", tmp_path, {}, [1])["uri"].endswith("given.db")
+    assert prepare(f"sqlite:///{tmp_path}/given.db", tmp_path, {})["uri"].endswith("given.db")
 
 
 def test_a_deleted_experiment_is_restored(case: Case) -> None:
     case.client().delete_experiment(case.store["experiments"]["toy"])
-    assert prepare(None, case.layout.results, {"toy": case.table}, [1]) == case.store
+    assert prepare(None, case.layout.results, {"toy": case.table}) == case.store
     assert case.publish()["status"] == "published"
 
 
-def test_publish_is_complete(case: Case, tmp_path: Path) -> None:
-    figure = tmp_path / "loss.png"
-    figure.write_bytes(b"")
-    run = case.client().get_run(case.publish(figures=[figure])["run"])
+def test_publish_is_complete(case: Case) -> None:
+    run = case.client().get_run(case.publish()["run"])
     assert run.info.status == "FINISHED"
-    expected = {
-        "model.layers": "6",
-        "cleaning.lowercase": "true",
-        "subwords.size": "8192",
-        "seed": "1",
-        "corpus": "toy",
-    }
+    expected = {"model.layers": "6", "subwords.size": "8192", "seed": "1", "corpus": "toy", "training.epochs": "4"}
     assert expected.items() <= run.data.params.items()
     tags = run.data.tags
     assert (tags["nmt.table"], tags["nmt.system"], tags["nmt.seed"], tags["nmt.device"]) == ("toy", "small", "1", "cpu")
     assert tags["nmt.code_version"] == "0123456789ab"
     assert tags["nmt.data.train.source_sha256"] == "a" * 64
     assert tags["nmt.hardware.processor"] == "Abacus"
-    place = f"test/test/epoch-2/{case.scores(1).name}"
-    bleu = read_json(case.scores(1) / "scores.json")["tokenised"]["bleu"]["score"]
-    assert run.data.metrics[f"{place}/tokenised.bleu"] == bleu
-    assert run.data.metrics["training/seconds"] == 40
+    assert run.data.metrics["seconds"] == 40
     artifacts = [file.path for file in case.client().list_artifacts(run.info.run_id)]
-    assert artifacts == ["config.json", "figures", "log.jsonl", "test", "training.json"]
-    inner = [file.path for file in case.client().list_artifacts(run.info.run_id, place)]
-    assert inner == [f"{place}/samples.txt", f"{place}/scores.json"]
+    assert artifacts == ["config.json", "log.jsonl", "training.json"]
+
+
+def test_a_row_is_a_run_below_its_training(case: Case) -> None:
+    training = case.publish()["run"]
+    sent = case.publish_table()
+    assert sent["status"] == "published" and list(sent["rows"]) == [0, 1], "a quoted row has no run"
+    row, parent = (case.client().get_run(run) for run in (sent["rows"][0][0], training))
+    assert row.info.run_name == "Small, after 2 epochs" and row.data.tags["mlflow.parentRunId"] == training
+    made = {"languages": "en-de", "training.epochs": "4", "decoding.beam": "5", "checkpoint": "epoch 2", "seed": "1"}
+    assert made.items() <= row.data.params.items()
+    bleu = read_json(case.scores(1) / "scores.json")["tokenised"]["bleu"]["score"]
+    assert row.data.metrics["bleu/test"] == parent.data.metrics["bleu/test"] == bleu
+    assert {"languages": "en-de", "cleaning.lowercase": "true"}.items() <= parent.data.params.items()
+    artifacts = {file.path for file in case.client().list_artifacts(training)}
+    assert artifacts >= {"figures", "toy.html", "toy.json"}
+    assert {file.path for file in case.client().list_artifacts(row.info.run_id)} == {"samples.txt", "scores.json"}
+    data = {use.tags[0].value: use.dataset.name for run in (row, parent) for use in run.inputs.dataset_inputs}
+    assert data == {use: f"toy en-de {split}" for use, split in USES.items()}
+    assert {run.info.status for run in case.runs()} == {"FINISHED"}
+    assert "artifacts/toy.html" in case.client().get_experiment_by_name("toy").tags["mlflow.note.content"]
+
+
+def test_a_rows_model_is_logged_with_its_scores_and_registered_on_request(case: Case) -> None:
+    training = case.publish()["run"]
+    for _ in range(2):
+        sent = case.publish_table(Models(MODELS.export, register="toy-translator"))
+    client = case.client()
+    [model] = [m for m in client.search_logged_models([sent["experiment"]]) if m.source_run_id == training]
+    assert model.name == "small-seed1-epoch-2" and model.status == "READY"
+    bleu = {metric.key: metric.value for metric in model.metrics}["bleu/test"]
+    assert bleu == client.get_run(sent["rows"][0][0]).data.metrics["bleu/test"]
+    assert [file.path for file in client.list_logged_model_artifacts(model.model_id)] == ["MLmodel"]
+    [version] = client.search_model_versions("name = 'toy-translator'")
+    assert version.source == f"models:/{model.model_id}" and version.description.startswith("Small, after 2 epochs")
+
+
+def test_a_model_that_cannot_be_copied_costs_a_warning_and_is_retried(case: Case) -> None:
+    def fail(*_: Path) -> None:
+        raise OSError("no space left")
+
+    sent = case.publish_table(Models(fail))
+    assert sent["status"] == "failed" and sent["problem"] == "no space left"
+    assert sent["later"].startswith(f"nmt track table {case.layout.results}/tables/toy.json --tracking")
+    assert case.client().search_logged_models([case.store["experiments"]["toy"]]) == []
+    assert case.publish_table()["status"] == "published"
+
+
+def test_without_copies_a_model_has_scores_alone(case: Case) -> None:
+    sent = case.publish_table(Models(MODELS.export, copied=False))
+    model = case.client().search_logged_models([sent["experiment"]])[0]
+    assert case.client().list_logged_model_artifacts(model.model_id) == []
+    assert model.tags["nmt.folder"].endswith("/model") and model.metrics
+
+
+def test_a_table_sent_twice_is_the_same(case: Case) -> None:
+    case.publish()
+    first = case.publish_table()
+    before = {run: case.points(run) for runs in first["rows"].values() for run in runs}
+    assert case.publish_table() == first
+    assert {run: case.points(run) for run in before} == before and len(case.runs()) == 3
 
 
 def curves(points: list[tuple[str, int, float]]) -> list[tuple[str, int, float]]:
-    return [point for point in points if point[0].startswith(("train/", "valid/"))]
+    return [point for point in points if point[0].endswith(("/train", "/valid"))]
 
 
 def test_curves(case: Case) -> None:
     points = curves(case.points(case.publish()["run"]))
     assert len(points) == len(set(points)) == POINTS
-    assert ("train/learning_rate", 100, 0.001) in points
-    assert ("valid/bleu", 400, 20) in points
+    assert ("learning_rate/train", 100, 0.001) in points
+    assert ("bleu/valid", 400, 20) in points
 
 
 def test_times_follow_the_log(case: Case) -> None:
     run = case.publish()["run"]
-    assert [p.timestamp for p in case.client().get_metric_history(run, "valid/loss")] == [
+    assert [p.timestamp for p in case.client().get_metric_history(run, "loss/valid")] == [
         int(1000 * (1e9 + seconds)) for seconds in (10, 20, 30, 40)
     ]
     info = case.client().get_run(run).info
@@ -211,13 +287,12 @@ def test_publish_twice_is_the_same(case: Case) -> None:
 
 
 def test_another_score_is_logged(case: Case) -> None:
-    run = case.publish()["run"]
+    run = case.publish_table()["rows"][0][0]
     scores = read_json(case.scores(1) / "scores.json")
     scores["tokenised"]["bleu"]["score"] = 12.5
     write_json(case.scores(1) / "scores.json", scores)
-    assert case.publish()["run"] == run
-    key = f"test/test/epoch-2/{case.scores(1).name}/tokenised.bleu"
-    assert case.client().get_run(run).data.metrics[key] == 12.5
+    assert case.publish_table()["rows"][0][0] == run
+    assert case.client().get_run(run).data.metrics["bleu/test"] == 12.5
 
 
 def test_another_configuration_is_another_run(case: Case) -> None:
@@ -228,18 +303,24 @@ def test_another_configuration_is_another_run(case: Case) -> None:
     assert case.publish()["run"] != run
 
 
-@pytest.mark.integration
-def test_a_longer_training_goes_on_in_its_run(case: Case, process: Callable[[], subprocess.Popen[bytes]]) -> None:
-    run = case.publish()["run"]
+def test_a_longer_training_is_another_run_with_all_its_curves(case: Case) -> None:
+    first = case.publish()["run"]
     system = case.table.systems["small"]
     longer = system.model_copy(update={"training": system.training.model_copy(update={"epochs": 6})})
     fakes.write_run(case.run(1), longer, 1, updates=600)
-    assert live(case, process(), 600) == run
-    assert case.publish()["run"] == run
-    found = case.client().get_run(run)
-    assert (found.info.status, found.data.tags["nmt.training.epochs"]) == ("FINISHED", "6")
-    points = curves(case.points(run))
-    assert len(points) == len(set(points)) == POINTS * 1.5
+    run = case.publish()["run"]
+    assert case.publish()["run"] == run != first
+    assert case.client().get_run(run).data.params["training.epochs"] == "6"
+    assert len(curves(case.points(run))) == POINTS * 1.5 and len(curves(case.points(first))) == POINTS
+
+
+def test_a_run_of_an_earlier_version_is_completed(case: Case) -> None:
+    """Those had no parameter for the end of a training."""
+    identity = identity_of(case.run(1) / "training.json", "toy", "small", 1)
+    tags = {"nmt.run": identity["run"]}
+    old = case.client().create_run(case.store["experiments"]["toy"], tags=tags, run_name="small, seed 1").info.run_id
+    assert case.publish()["run"] == old
+    assert case.client().get_run(old).data.params["training.epochs"] == "4"
 
 
 def live(case: Case, process: subprocess.Popen[bytes], updates: int) -> str:
@@ -251,7 +332,7 @@ def live(case: Case, process: subprocess.Popen[bytes], updates: int) -> str:
     thread = threading.Thread(target=case.follow, args=(process.pid,))
     thread.start()
     until = time.monotonic() + 60
-    while not case.runs() or ("train/loss", updates, 6 - updates / 200) not in case.points(case.runs()[0].info.run_id):
+    while not case.runs() or ("loss/train", updates, 6 - updates / 200) not in case.points(case.runs()[0].info.run_id):
         assert time.monotonic() < until and thread.is_alive()
         time.sleep(0.05)
     assert case.runs()[0].info.status == "RUNNING"  # read while the follower holds the store
@@ -298,57 +379,33 @@ def test_a_log_of_another_training_is_not_followed(case: Case) -> None:
     assert case.runs() == []
 
 
-def test_several_seeds(case: Case, tmp_path: Path) -> None:
-    case = Case(tmp_path, [1, 2])
-    runs = [case.publish(seed)["run"] for seed in (1, 2, 1)]
-    assert runs[0] == runs[2] != runs[1]
-    parent = case.client().get_run(case.store["parents"]["toy/small"])
-    key = f"test/test/epoch-2/{case.scores(1).name}/tokenised.bleu"
-    one, two = (read_json(case.scores(seed) / "scores.json")["tokenised"]["bleu"]["score"] for seed in (1, 2))
-    assert parent.data.metrics[f"{key}.mean"] == pytest.approx((one + two) / 2)
-    assert parent.data.metrics[f"{key}.std"] == pytest.approx(abs(one - two) / 2**0.5)
-    assert len(case.client().get_metric_history(parent.info.run_id, f"{key}.mean")) == 2
-    assert case.client().get_run(runs[0]).data.tags["mlflow.parentRunId"] == parent.info.run_id
-
-
-def test_an_ensemble_is_a_run_below_those_of_its_seeds_parent(case: Case, tmp_path: Path) -> None:
-    case = Case(tmp_path, [1, 2])
-    both = fakes.write_scores(case.layout, "toy", case.table.rows[0], case.table.systems["small"], "1-2", 0)
-    scores = read_json(both / "scores.json")
-    scores["provenance"] |= {"seed": "1-2", "members": ["a" * 64, "b" * 64]}
-    write_json(both / "scores.json", scores)
-
-    def publish_it() -> dict[str, Any]:
-        return publish_ensemble(case.layout.run("toy", "small", "1-2"), case.tracking, "toy", "small", "1-2", [both])
-
-    seeds, made = [case.publish(seed)["run"] for seed in (1, 2)], publish_it()
-    assert publish_it() == made and made["run"] not in seeds
-    parent = case.client().get_run(case.store["parents"]["toy/small"])
-    run = case.client().get_run(made["run"])
-    assert run.info.run_name == "small, seeds 1-2 together" and run.info.status == "FINISHED"
-    assert run.data.tags["mlflow.parentRunId"] == parent.info.run_id
-    assert run.data.params.items() >= {"seed": "1-2", "model.layers": "6", "corpus": "toy"}.items()
-    key = f"test/test/epoch-2/{both.name}/tokenised.bleu"
-    assert run.data.metrics[key] >= 100 > parent.data.metrics[f"{key}.mean"], "and it is no part of the seeds' mean"
-    assert len(case.runs()) == 5, "two seeds, their ensemble, and a parent of each system"
-
-
-def test_scores_of_one_model_are_no_ensemble(case: Case) -> None:
-    with pytest.raises(DataError, match="expected the scores of an ensemble, got those of one model"):
-        publish_ensemble(case.layout.run("toy", "small", "1-2"), case.tracking, "toy", "small", "1-2", [case.scores(1)])
+def test_each_seed_of_a_row_is_a_run_and_an_ensemble_is_one(tmp_path: Path, empty_store: Path) -> None:
+    (tmp_path / "results").mkdir()
+    shutil.copy(empty_store, tmp_path / "results" / "mlflow.db")
+    rows = [*fakes.TABLE["rows"], {"label": "both", "system": "small", "at": "epoch 2", "ensemble": True}]
+    case = Case(tmp_path, [1, 2], table=fakes.table(rows=rows))
+    trainings = [case.publish(seed)["run"] for seed in (1, 2)]
+    runs = case.publish_table()["rows"]
+    assert [len(some) for some in runs.values()] == [2, 2, 1]
+    of_seeds = [case.client().get_run(run) for run in runs[0]]
+    assert [run.data.tags["mlflow.parentRunId"] for run in of_seeds] == trainings
+    assert [run.info.run_name for run in of_seeds] == [f"Small, after 2 epochs, seed {seed}" for seed in (1, 2)]
+    expected = [read_json(case.scores(seed) / "scores.json")["tokenised"]["bleu"]["score"] for seed in (1, 2)]
+    assert [run.data.metrics["bleu/test"] for run in of_seeds] == expected
+    both = case.client().get_run(runs[3][0])
+    assert both.data.params["seed"] == "1-2" and "mlflow.parentRunId" not in both.data.tags
 
 
 @pytest.mark.integration
 def test_a_dead_server_costs_warnings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     case = Case(tmp_path, [1, 2], DEAD)
-    parents = {"toy/small": None, "toy/large": None}
-    assert case.store == {"uri": DEAD, "live": True, "experiments": {}, "parents": parents}
+    assert case.store == {"uri": DEAD, "live": True, "experiments": {}}
     pid = ended()
     fakes.write_log(case.run(1) / "state" / "log.jsonl", fakes.records(400, process=pid))
     case.follow(pid)
     marker = case.publish()
     assert marker["status"] == "failed"
-    assert marker["later"].startswith(f"nmt track publish {case.run(1)} {case.scores(1)} --tracking")
+    assert marker["later"].startswith(f"nmt track publish {case.run(1)} --name toy/small --seed 1 --tracking")
     warnings = capsys.readouterr().err.splitlines()
     assert len(warnings) == 3
     assert all(line.startswith("nmt: warning: ") and "MLflow" in line for line in warnings)
@@ -365,7 +422,7 @@ def test_what_a_dead_server_missed_is_made_up_for(tmp_path: Path, empty_store: P
 def test_a_store_left_for_later_is_written_by_publish_alone(tmp_path: Path, empty_store: Path) -> None:
     case = Case(tmp_path, [1, 2])
     folder = tmp_path / "later"
-    case.store, case.tracking = prepare(None, folder, {"toy": case.table}, [1, 2], later=True), folder / "tracking.json"
+    case.store, case.tracking = prepare(None, folder, {"toy": case.table}, later=True), folder / "tracking.json"
     assert case.store["live"] is False and case.store["experiments"] == {}
     case.follow(ended())
     assert not (folder / "mlflow.db").exists()
@@ -373,16 +430,16 @@ def test_a_store_left_for_later_is_written_by_publish_alone(tmp_path: Path, empt
     for seed in (1, 2):
         assert case.publish(seed)["status"] == "published"
     experiment = case.client().get_experiment_by_name("toy").experiment_id
-    assert len(case.client().search_runs([experiment])) == 3  # two seeds, and the one above them
+    assert len(case.client().search_runs([experiment])) == 2
 
 
 def test_a_server_is_used_at_once_also_by_jobs_elsewhere(tmp_path: Path) -> None:
-    assert prepare(DEAD, tmp_path, {}, [1], later=True)["live"] is True
+    assert prepare(DEAD, tmp_path, {}, later=True)["live"] is True
 
 
 def test_missing_results_are_errors(case: Case) -> None:
-    (case.scores(1) / "scores.json").unlink()
-    with pytest.raises(DataError, match=r"scores\.json: no such file"):
+    (case.run(1) / "training.json").unlink()
+    with pytest.raises(DataError, match=r"training\.json: no such file"):
         case.publish()
 
 

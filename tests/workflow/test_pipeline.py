@@ -4,8 +4,10 @@ import csv
 import json
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -83,8 +85,12 @@ def test_scenes_from_nothing_to_a_translating_model(tmp_path: Path) -> None:
     assert together["seeds"] == [1, 2] and together["scores"]["tokenised"]["bleu"]["deviation"] is None
     (made,) = together["checkpoints"]
     assert made["seed"] == "1-2" and len(made["checkpoints"]) == 2
-    tracked = json.loads((results / "runs/trial/tiny/seed1-2/tracked.json").read_text())
-    assert tracked["status"] == "published"
+    tracked = json.loads((results / "runs/trial/tracked.json").read_text())
+    assert tracked["status"] == "published" and [len(runs) for runs in tracked["rows"].values()] == [2, 2, 2, 1]
+    with closing(sqlite3.connect(results / "mlflow.db")) as store:
+        assert store.execute("SELECT DISTINCT status FROM runs").fetchall() == [("FINISHED",)]
+        assert store.execute("SELECT count(*) FROM runs").fetchall() == [(2 + 7,)]
+        assert store.execute("SELECT name FROM experiments ORDER BY name").fetchall() == [("Default",), ("trial",)]
     (model,) = results.glob("runs/trial/tiny/seed2/last/model")
     translated = subprocess.run(
         [sys.executable, "-m", "nmt", "translate", str(model), "--device", "cpu"],

@@ -172,4 +172,5 @@ def translation(wildcards):
 
 def tracked_tables():
     """The tables of which this run trains a system, or publishes a run."""
-    return sorted({job.wildcards.table for job in workflow.dag.needrun_jobs() if job.rule.name in ("train", "track")})
+    rules = ("train", "track", "track_table")
+    return sorted({job.wildcards.table for job in workflow.dag.needrun_jobs() if job.rule.name in rules})

@@ -23,29 +23,23 @@ onstart:
         shell(" ".join(commands.track_prepare("{options}", config="{settings:q}", out="{TRACKING}")))
 
 
-# One run has one seed, or those of an ensemble, 1-2-3.
 rule track:
     input:
-        trainings=lambda w: [
-            f"{LAYOUT.run(w.table, w.system, seed)}/{name}"
-            for seed in w.seed.split("-")
-            for name in ("training.json", "log.jsonl")
-        ],
-        scores=lambda w: PLAN.scores(w.table, (w.system, w.seed)),
-        # Made before, but redrawing them is no reason to publish again.
-        figures=lambda w: ancient(LAYOUT.figures(w.table)),
+        training="<results>/runs/{table}/{system}/seed{seed}/training.json",
+        curves="<results>/runs/{table}/{system}/seed{seed}/log.jsonl",
     output:
         marker="<results>/runs/{table}/{system}/seed{seed}/tracked.json",
     log:
         "<logs>/track/{table}/{system}/seed{seed}.log",
     localrule: True
+    wildcard_constraints:
+        seed=r"\d+",
     conda:
         ENVIRONMENT
     resources:
         store=1,  # a profile may ask for one at a time
     params:
         run=lambda w, output: Path(output.marker).parent,
-        folders=lambda w, input: [Path(file).parent for file in input.scores],
         tracking=TRACKING,
         # After the store was deleted, finished runs are sent again.
         deletions=deletions(TRACKING) or NOT_COMPARED,
@@ -53,11 +47,40 @@ rule track:
         logged(
             commands.track(
                 "{params.run}",
-                "{params.folders}",
                 tracking="{params.tracking}",
                 name="{wildcards.table}/{wildcards.system}",
                 seed="{wildcards.seed}",
-                figures="{input.figures}",
+                out="{output.marker}",
+            )
+        )
+
+
+# The table with its figures, and a run for each row. They refer to the runs of the trainings.
+rule track_table:
+    input:
+        table="<results>/tables/{table}.json",
+        page="<results>/tables/{table}.html",
+        figures=lambda w: LAYOUT.figures(w.table),
+        trainings=lambda w: [marker for marker in PLAN.markers(w.table) if "/seed" in marker],
+    output:
+        marker="<results>/runs/{table}/tracked.json",
+    log:
+        "<logs>/track/{table}.log",
+    localrule: True
+    conda:
+        ENVIRONMENT
+    resources:
+        store=1,
+    params:
+        tracking=TRACKING,
+        options=commands.track_table_options(PLAN.settings.tracking),
+        deletions=deletions(TRACKING) or NOT_COMPARED,
+    shell:
+        logged(
+            commands.track_table(
+                "{input.table}",
+                "{params.options}",
+                tracking="{params.tracking}",
                 out="{output.marker}",
             )
         )
