@@ -93,7 +93,7 @@ def train(tokens: int, width: int, vocabulary: int, length: int, updates: int, t
 
 def draw(points_of: dict[str, list[Point]], out: Path) -> None:
     """Draw one panel per growing quantity: speed on the left axis, peak memory on the right axis."""
-    from nmt.report.plots import COLOURS, STYLE, pyplot, save
+    from nmt.report.figures.plots import COLOURS, STYLE, pyplot, save
 
     with pyplot.rc_context(STYLE | {"axes.spines.right": True}):
         canvas, panels = pyplot.subplots(2, 2, figsize=(9.6, 6.8), layout="constrained")

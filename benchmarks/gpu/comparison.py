@@ -25,7 +25,7 @@ import torch
 from benchmarks.measure import environment, table
 from benchmarks.training import RECIPES, flops, plain
 from nmt.data.batches import Parallel
-from nmt.report.plots import COLOURS, STYLE, save
+from nmt.report.figures.plots import COLOURS, STYLE, save
 from nmt.system import machine
 from nmt.system.files import read_json
 from nmt.training.cuda_graphs import GraphPerShape

@@ -61,7 +61,7 @@ def neighbours(features: Path, folder: Path, names: Path, out: Path, pictures: i
 
     FEATURES is the array that `nmt features` made of the pictures in FOLDER that the file NAMES lists.
     """
-    from nmt.report.neighbours import draw as draw_neighbours
+    from nmt.report.figures.neighbours import draw as draw_neighbours
 
     draw_neighbours(features, folder, names, out / "neighbours", pictures, count)
 

@@ -156,7 +156,7 @@ def translate(
 
         results = translate_lines(translator, sentences, lines, decoding)
         if attention:
-            from nmt.report.attention_maps import write_each
+            from nmt.report.figures.attention_maps import write_each
 
             write_each(translator, lines, results, attention, first)
         if as_json:
@@ -390,7 +390,7 @@ def attention(
     **search: Any,
 ) -> None:
     """Translate SENTENCE with MODEL and draw the attention of a sub-layer; writes DIR/PART.png, .svg and .json."""
-    from nmt.report.attention_maps import write, write_over
+    from nmt.report.figures.attention_maps import write, write_over
 
     translator = _load_translator(model, device, threads, single=True)
     if not (line := translator.clean(sentence)):

@@ -9,8 +9,9 @@ from matplotlib import pyplot
 from matplotlib.axes import Axes
 
 from nmt.report.cells import Grid, hardware, published, statistic, training_time
+from nmt.report.figures.plots import COLOURS, STYLE, save
+from nmt.report.grids import Grid
 from nmt.report.markdown import table
-from nmt.report.plots import COLOURS, STYLE, save
 from nmt.system.errors import DataError
 from nmt.system.files import Json, read_json, write_text
 from nmt.system.lines import read_lines

@@ -6,7 +6,7 @@ from typing import Any
 from nmt.config.decoding import Decoding
 from nmt.config.table import Row, Table
 from nmt.plan.layout import Layout
-from nmt.report.plots import TITLES
+from nmt.report.figures.plots import TITLES
 from nmt.report.tables import description, difference, published
 from nmt.report.write import write_pages
 from nmt.system.errors import DataError

@@ -13,8 +13,9 @@ from nmt.config.table import Table
 from nmt.plan.layout import Layout
 from nmt.report import html, markdown, plots
 from nmt.report.corpora import chart
+from nmt.report.figures import plots
+from nmt.report.figures.heatmaps import Overlay, Panel, draw, draw_over
 from nmt.report.grids import grids
-from nmt.report.heatmaps import Overlay, Panel, draw, draw_over
 from nmt.report.records import ALIGNMENTS, keep, read_log
 from nmt.report.tables import build
 from nmt.system.errors import DataError

@@ -17,7 +17,7 @@ from nmt.corpora.scenes import write_pictures
 from nmt.data import extract as features
 from nmt.data.backbones import Extractor, ResNet50, load
 from nmt.data.extract import extract
-from nmt.report.neighbours import nearest
+from nmt.report.figures.neighbours import nearest
 from nmt.system.errors import ConfigError, DataError
 
 CPU = torch.device("cpu")

@@ -70,7 +70,7 @@ def draw(array: Path, folder: Path, names: Path, out: Path, queries: int, count:
 def _draw(sheet: list[list[tuple[str, float | None]]], folder: Path, out: Path) -> None:
     from matplotlib import pyplot
 
-    from nmt.report.plots import STYLE, save
+    from nmt.report.figures.plots import STYLE, save
 
     lines, across = len(sheet), len(sheet[0])
     with pyplot.rc_context(STYLE), warnings.catch_warnings():

@@ -129,7 +129,7 @@ def write_over(
         DataError: the picture cannot be read.
     """
     from nmt.data.extract import features_of_picture
-    from nmt.report.heatmaps import Overlay, draw_over, readable
+    from nmt.report.figures.heatmaps import Overlay, draw_over, readable
 
     config = translator.model.config
     if not isinstance(config, MultimodalConfig) or config.fusion == "gated":
@@ -180,7 +180,7 @@ def write(
     Raises:
         ConfigError: the model has no such sub-layer, layer or head.
     """
-    from nmt.report.heatmaps import Panel, draw
+    from nmt.report.figures.heatmaps import Panel, draw
 
     attention = sub_layer(translator.attentions(line, translation), part)
     selected, layers, heads = select(joined(attention) if by_words else attention, layer, head)

@@ -12,9 +12,9 @@ from commands import run
 from PIL import Image
 
 from nmt.models.transformer import Transformer
-from nmt.report import heatmaps
-from nmt.report.attention_maps import SubLayer, joined, select, sub_layer, words
-from nmt.report.heatmaps import CELL, Panel, draw, readable
+from nmt.report.figures import heatmaps
+from nmt.report.figures.attention_maps import SubLayer, joined, select, sub_layer, words
+from nmt.report.figures.heatmaps import CELL, Panel, draw, readable
 from nmt.system.errors import ConfigError
 from nmt.translation.translator import Attentions
 

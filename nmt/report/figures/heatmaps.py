@@ -20,7 +20,7 @@ from matplotlib.ft2font import FT2Font
 from matplotlib.image import AxesImage
 from numpy.typing import NDArray
 
-from nmt.report.plots import STYLE, save
+from nmt.report.figures.plots import STYLE, save
 from nmt.system.warnings import warn
 from nmt.text.subwords import START
 
