@@ -10,7 +10,6 @@ from matplotlib.axes import Axes
 
 from nmt.report.cells import Grid, hardware, published, statistic, training_time
 from nmt.report.figures.plots import COLOURS, STYLE, save
-from nmt.report.grids import Grid
 from nmt.report.markdown import table
 from nmt.system.errors import DataError
 from nmt.system.files import Json, read_json, write_text

@@ -16,7 +16,6 @@ from nmt.plan.systems import experiment, published_config
 from nmt.plan.warned import row_warnings
 from nmt.report.corpora import chart
 from nmt.report.figures.plots import TITLES
-from nmt.report.plots import TITLES
 from nmt.report.records import read_log, train_nll
 from nmt.scoring.samples import samples
 from nmt.scoring.significance import compare

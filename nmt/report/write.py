@@ -11,7 +11,7 @@ import numpy as np
 from nmt.config.data import Images
 from nmt.config.table import Table
 from nmt.plan.layout import Layout
-from nmt.report import html, markdown, plots
+from nmt.report import html, markdown
 from nmt.report.corpora import chart
 from nmt.report.figures import plots
 from nmt.report.figures.heatmaps import Overlay, Panel, draw, draw_over

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 
 from nmt.config.decoding import Decoding
-from nmt.report.attention_maps import PARTS
 from nmt.report.figures.attention_maps import PARTS
 from nmt.serve.limits import NAME, PIECES, TEXT, TEXT_PIECES, WORDS, Refused, shown
 from nmt.system.errors import ConfigError, printable

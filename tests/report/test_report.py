@@ -17,7 +17,7 @@ from nmt.plan.layout import Layout
 from nmt.report import html
 from nmt.report.cells import Grid, duration, number
 from nmt.report.figures.plots import TITLES, draw
-from nmt.report.grids import Grid, figure_notes, grids
+from nmt.report.grids import figure_notes, grids
 from nmt.report.html import marks
 from nmt.report.markdown import escape, render, table
 from nmt.report.records import keep, train_nll

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from matplotlib import pyplot
 
-from nmt.report.plots import COLOURS, STYLE, save
+from nmt.report.figures.plots import COLOURS, STYLE, save
 from nmt.system.files import Json
 
 NAME, TITLE = "filters", "Training pairs kept and dropped"
