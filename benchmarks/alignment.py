@@ -19,7 +19,8 @@ from pathlib import Path
 import click
 
 from benchmarks.measure import TRAINED, environment, table
-from nmt.config.data import Cleaning, CustomCorpus, Subwords
+from nmt.config.corpus.sources import CustomCorpus
+from nmt.config.data import Cleaning, Subwords
 from nmt.corpora.catalogue import fetch
 from nmt.corpora.scenes import english, german
 from nmt.corpora.scenes.grammar import sample

@@ -241,7 +241,7 @@ def test_a_file_that_unpacks_to_far_too_much_is_refused(tmp_path: Path, monkeypa
     [
         ("{source: a.tmx}", "line 1: train.0: languages: which languages does the source have"),
         ("{source: a.tmx, language: [en, de]}", "train.0.language: unknown key; did you mean 'languages'"),
-        ("{en: a.en, german: a.de}", "expected two or three small letters"),
+        ("{en: a.en, german: a.de}", "expected an ISO 639 code"),
         ("[{en: a.en, de: a.de}, {source: b.tsv, columns: [en, 3]}]", "columns"),
         ("[{files: {en: a}, languages: [en]}]", "languages goes with source"),
         ("{source: a.tmx, languages: [en, de], slice: {by: fr, per_mille: [0, 9]}}", "got 'fr'"),

@@ -9,7 +9,8 @@ from sacremoses.corpus import NonbreakingPrefixes
 from sentences import SENTENCES
 
 from nmt.config.choices import LANGUAGE, PAIR, joined_subtags
-from nmt.config.data import Cleaning, CustomCorpus
+from nmt.config.corpus.sources import CustomCorpus
+from nmt.config.data import Cleaning
 from nmt.config.system import System
 from nmt.text.clean import Cleaner, clean_line, restore
 from nmt.text.languages import LISTED, SPACELESS, base, has_rules

@@ -11,7 +11,7 @@ from nmt.config.yaml import parse
 from nmt.system.errors import ConfigError
 from nmt.system.files import read_json
 from nmt.text.clean import clean
-from nmt.text.noise import noisy
+from nmt.text.filters.noise import noisy
 
 PAIR = ("the old dog isn't asleep ... ?!", "der alte Hund schläft nicht?")
 
