@@ -293,7 +293,9 @@ def test_other_formats_refuse_what_they_cannot_hold(model: Path, tmp_path: Path)
     ("settings", "got"),
     [({"norm": "pre"}, "got norm: pre"), ({"positions": "learned"}, "got positions: learned"),
      ({"context": "gru"}, "got context: gru"), ({"attention_output": False}, "got attention_output: false"),
-     ({"attention_bias": False}, "got attention_bias: false")],
+     ({"attention_bias": False}, "got attention_bias: false"), ({"normalisation": "rms"}, "got normalisation: rms"),
+     ({"activation": "swiglu"}, "got activation: swiglu"), ({"positions": "rotary"}, "got positions: rotary"),
+     ({"key_value_heads": 1}, "got key_value_heads: 1")],
 )  # fmt: skip
 def test_our_models_that_marian_lacks_are_refused(
     texts: Path, tmp_path: Path, settings: dict[str, Any], got: str
