@@ -1,10 +1,11 @@
 """Compare the systems of the table multi30k_architectures: speed of training and of search, memory, arithmetic.
 
-    python -m benchmarks.architectures [--threads 1] [--rounds 5]
+    python -m benchmarks.architectures [--rounds 5]
 
 Each system trains on the same batches of Multi30K English→German, in a process of its own. The systems take turns in
-each round. Every ratio is within one round; the table has the medians. The memory is the peak of a training process. A
-step of search feeds a piece to five hypotheses of each of 64 sentences, with random weights.
+each round. Every ratio is within one round; the table has the medians. A second is one of processor time by one thread,
+so other programs on the machine count little. The memory is the peak of a training process. A step of search feeds a
+piece to five hypotheses of each of 64 sentences, with random weights.
 """
 
 import json
@@ -26,7 +27,7 @@ HEADINGS = (
     "system", "parameters", "MFLOP a piece", "updates/s", "of baseline", "least–most", "memory, MiB", "of baseline",
     "search steps/s", "of baseline",
 )  # fmt: skip
-WARM, UPDATES = 3, 12
+WARM, UPDATES = 3, 20
 SENTENCES, BEAM, STEPS = 64, 5, 30
 Measured = dict[str, float]
 
@@ -36,13 +37,13 @@ def systems() -> dict[str, System]:
     return dict(load_table(ROOT / "workflow" / "tables" / "multi30k_architectures.yaml").systems)
 
 
-def measure(encoded: Path, name: str, threads: int) -> Measured:
+def measure(encoded: Path, name: str) -> Measured:
     """Train a system for some updates, then search with it."""
     from nmt.system import machine
     from nmt.training.experiment import Experiment
     from nmt.training.trainer import Trainer
 
-    device, system = machine.prepare("cpu", threads), systems()[name]
+    device, system = machine.prepare("cpu", 1), systems()[name]
     with tempfile.TemporaryDirectory() as state:
         config = Experiment(model=system.model, training=system.training)
         trainer = Trainer(encoded, Path(state), config, 1, device)
@@ -51,10 +52,10 @@ def measure(encoded: Path, name: str, threads: int) -> Measured:
         chosen = [next(updates) for _ in range(WARM + UPDATES)]
         for update in chosen[:WARM]:
             trainer.train_on(update)
-        started = time.perf_counter()
+        started = time.process_time()
         for update in chosen[WARM:]:
             trainer.train_on(update)
-        speed, memory = UPDATES / (time.perf_counter() - started), peak_memory()
+        speed, memory = UPDATES / (time.process_time() - started), peak_memory()
     vocabulary = read_json(encoded / "meta.json")["vocabulary"]["target"]
     return {
         "updates": speed, "memory": memory, "steps": steps_per_second(trainer),
@@ -74,10 +75,10 @@ def steps_per_second(trainer: Any) -> float:
         for _ in range(3):
             state, rows = model.start(source), torch.arange(SENTENCES).repeat_interleave(BEAM)
             state = model.reorder(state, rows)
-            started = time.perf_counter()
+            started = time.process_time()
             for _ in range(STEPS):
                 _, state = model.step(state, torch.full((len(rows),), 5))
-            times.append(time.perf_counter() - started)
+            times.append(time.process_time() - started)
     return STEPS / min(times)
 
 
@@ -100,24 +101,22 @@ def rows(results: dict[str, list[Measured]]) -> list[list[Any]]:
 
 
 @click.command()
-@click.option("--threads", default=1)
 @click.option("--rounds", default=5)
 @click.option("--encoded", type=click.Path(path_type=Path), show_default="Multi30K, downloaded and encoded")
 @click.option("--side", hidden=True)
-def main(threads: int, rounds: int, encoded: Path | None, side: str | None) -> None:
+def main(rounds: int, encoded: Path | None, side: str | None) -> None:
     """Print a table of the systems."""
     if side and encoded:
-        print(json.dumps(measure(encoded, side, threads)))
+        print(json.dumps(measure(encoded, side)))
         return
     with tempfile.TemporaryDirectory() as folder:
         text = encoded or prepare(Path(folder), words=False)
         results: dict[str, list[Measured]] = {name: [] for name in systems()}
         for _ in range(rounds):
             for name, found in results.items():
-                options = ("--encoded", text, "--threads", threads, "--side", name)
-                found.append(process("architectures", *options))
+                found.append(process("architectures", "--encoded", text, "--side", name))
     print(table(HEADINGS, rows(results)))
-    print(f"\n{environment(threads)}.")
+    print(f"\n{environment(1)}.")
 
 
 if __name__ == "__main__":
