@@ -1,5 +1,6 @@
 """Values as the text of a table's cells."""
 
+import re
 from dataclasses import dataclass, field
 
 from nmt.config.decoding import FOR_SAMPLING, Decoding
@@ -105,3 +106,10 @@ def search_settings(decoding: Json) -> str:
     how = "sampling" if decoding.get("sampling") else "greedy" if decoding["beam"] == 1 else beam
     options = ((key.replace("_", " "), decoding.get(key, off), off) for key, off in OFF.items())
     return how + "".join(f", {option} {value}" for option, value, off in options if value != off)
+
+
+def tokenisers(data: Json) -> str:
+    """The tokenisers of detokenised BLEU, as its signatures name them."""
+    signatures = data.get("signatures", {}).get("detokenised", {}).get("bleu", [])
+    names = [name for signature in signatures for name in re.findall(r"tok:([^|]+)", signature)]
+    return ", ".join(dict.fromkeys(names)) or "13a"

@@ -263,7 +263,7 @@ def _about(data: Json) -> list[str]:
         delta = " Δ is ours minus published." if any(row.get("difference") for row in trained) else ""
         said.append(
             f"Ours: {_listing(data)} on the cleaned, tokenised text; beside them BLEU of the "
-            f"detokenised output against the raw references (13a).{delta}"
+            f"detokenised output against the raw references ({cells.tokenisers(data)}).{delta}"
         )
         said += _about_metrics(data)
     if counts - {1}:

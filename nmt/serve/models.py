@@ -45,6 +45,7 @@ class ServedModel:
             "kind": type(self.translator.model).__name__,
             "parameters": self.translator.parameters,
             "tokenised": self.translator.cleaning.tokenize == "moses",
+            "lowercase": self.translator.cleaning.lowercase,
             "attention": {part: {"layers": layers, "heads": heads} for part, (layers, heads) in self.sublayers.items()},
         }  # fmt: skip
 
@@ -159,7 +160,8 @@ class ServedExport(ServedModel):
         return {
             "name": self.name, "source": export.source_language, "target": export.target_language,
             "kind": f"CTranslate2 ({export.compute_type})", "parameters": self.parameters,
-            "tokenised": export.recipe.tokenize == "moses", "attention": {}, "no_attention": NO_ATTENTION,
+            "tokenised": export.recipe.tokenize == "moses", "lowercase": export.recipe.lowercase,
+            "attention": {}, "no_attention": NO_ATTENTION,
         }  # fmt: skip
 
     def _search(self, parts: Sequence[str], decoding: Decoding) -> list[list[Translation]]:

@@ -30,9 +30,9 @@ from nmt.system.lines import count_lines, read_lines
 from nmt.system.warnings import warn
 from nmt.text.characters import is_blank, latin_only, length, visible_only
 from nmt.text.filters.apply import apply_filters
+from nmt.text.filters.noise import noisy
 from nmt.text.join import COUNTS, DIGESTS, KEPT, SIDES, join
 from nmt.text.languages import base, has_rules, is_spaceless
-from nmt.text.filters.noise import noisy
 from nmt.text.repeats import WIDTH
 from nmt.text.steps import devanagari, hyphens, ranges, symbols
 from nmt.text.tokenize import detokenize, normalize_punctuation, tokenize

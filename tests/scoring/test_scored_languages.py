@@ -11,6 +11,7 @@ from sentences import SENTENCES
 
 from nmt.config.data import Cleaning
 from nmt.plan.checks import check_tools
+from nmt.report.cells import tokenisers
 from nmt.scoring import tokenizers
 from nmt.scoring.score import commands, metrics, score_lines
 from nmt.scoring.significance import paired_test
@@ -113,3 +114,9 @@ def test_spbleu_is_bleu_of_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     pieces = [[" ".join(model.encode(line, out_type=str)) for line in text] for text in (worse, lines)]
     assert found["score"] == sacrebleu.corpus_bleu(pieces[0], [pieces[1]], tokenize="none", force=True).score
     assert "tok:spm-" in found["signature"]
+
+
+def test_the_notes_of_a_table_name_the_tokenisers() -> None:
+    signatures = ["nrefs:1|case:lc|eff:no|tok:zh|smooth:exp|version:2.6.0", "nrefs:1|tok:13a|x:y", "nrefs:1|tok:zh|x:y"]
+    assert tokenisers({"signatures": {"detokenised": {"bleu": signatures}}}) == "zh, 13a"
+    assert tokenisers({}) == "13a"  # tables of earlier versions

@@ -2,7 +2,9 @@
 
 from nmt.report.cells import Grid, number
 from nmt.system.files import Json
+from nmt.text.languages import is_spaceless
 
+SPACELESS = "In languages written without spaces, characters are counted in place of words."
 SHOWN, LENGTH = 3, 70
 """Examples of a filter that the page shows, and most characters of each side. The table's JSON has all of them."""
 
@@ -12,7 +14,8 @@ def data_grid(data: Json) -> Grid:
     pairs = list(dict.fromkeys(corpus["languages"] for corpus in data["data"]))
     header = ["corpus", *(["languages"] if len(pairs) > 1 else []), "used by", "split", "pairs", "kept", "dropped"]
     header += [
-        f"{side} words per sentence" for side in (pairs[0].split("-") if len(pairs) == 1 else ("source", "target"))
+        f"{side} {'characters' if is_spaceless(side) else 'words'} per sentence"
+        for side in (pairs[0].split("-") if len(pairs) == 1 else ("source", "target"))
     ]
     rows = []
     for corpus in data["data"]:
@@ -32,7 +35,8 @@ def data_grid(data: Json) -> Grid:
             ]
             rows.append([*head, split, *totals, dropped or "none", *words])
     licences = {f"{corpus['corpus']}: licence: {corpus['licence']}." for corpus in data["data"] if corpus["licence"]}
-    return Grid("data", "Data", header, rows, sorted(licences))
+    notes = [SPACELESS] if any(map(is_spaceless, "-".join(pairs).split("-"))) else []
+    return Grid("data", "Data", header, rows, notes + sorted(licences))
 
 
 def filters_grid(data: Json) -> list[Grid]:

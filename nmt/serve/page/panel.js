@@ -37,9 +37,9 @@ export class Panel {
   /** Translate with another model. */
   use(index) {
     this.select.value = index;
-    const { source, target, kind, parameters, name } = this.model;
+    const { source, target, kind, parameters, name, lowercase } = this.model;
     this.title.textContent = `${language(source)} → ${language(target)}`;
-    this.about.textContent = `${this.models.length > 1 ? "" : `${name} · `}${kind}, ${parameters.toLocaleString("en")} parameters`;
+    this.about.textContent = `${this.models.length > 1 ? "" : `${name} · `}${kind}, ${parameters.toLocaleString("en")} parameters${lowercase ? ", writes lower case" : ""}`;
     this.output.lang = target;
     this.attention.use(this.model);
     this.clear();
