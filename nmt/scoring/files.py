@@ -17,7 +17,7 @@ from nmt.scoring.score import (
     write_scores,
 )
 from nmt.scoring.significance import paired_test
-from nmt.scoring.texts import read_aligned, warn_of_empty, warn_of_missing_spaces
+from nmt.scoring.texts import as_written, read_aligned, warn_of_empty, warn_of_missing_spaces
 from nmt.scoring.tokenizers import edits_characters, tokenizer_of
 from nmt.scoring.words import SAMPLES
 from nmt.system.errors import ConfigError, DataError
@@ -196,6 +196,7 @@ def score_output(
     lines, texts = read_aligned(hypotheses, text_paths)
     cleaner = Cleaner(Cleaning(**recipe), target)
     cleaner.prepare(lines)
-    texts |= {"hypotheses.tok": [cleaner(line) for line in lines], "hypotheses.detok": lines}
+    texts |= {"hypotheses.tok": [cleaner(line) for line in lines], "hypotheses.detok": as_written(lines, target)}
+    texts["references.detok"] = as_written(texts["references.detok"], target)
     made = {"provenance": {"hypotheses": str(hypotheses), "hypotheses_sha256": sha256(hypotheses)}, "decoding": {}}
     write_scores(texts, text_paths, ScoredSet(test, source, target), dict(recipe), also, out, made)

@@ -15,7 +15,7 @@ from sacrebleu.metrics.ter import TER, TERScore
 
 from nmt.config.data import Cleaning
 from nmt.scoring.meteor import Meteor, NltkMeteor
-from nmt.scoring.texts import composed, read_aligned, warn_of_compatibility, warn_of_empty
+from nmt.scoring.texts import as_written, composed, read_aligned, warn_of_compatibility, warn_of_empty
 from nmt.scoring.tokenizers import SpBLEU, check_tokenizer, edits_characters, tokenizer_of
 from nmt.scoring.words import SAMPLES, SEED, accuracy, share
 from nmt.system.errors import DataError
@@ -215,7 +215,8 @@ def _read_aligned(hypotheses: Path, others: dict[str, Path], language: str, reci
     cleaning = Cleaning(**recipe)
     if cleaning.unicode == "NFKC":
         warn_of_compatibility(others["references.detok"], texts["references.detok"])
-    restored = composed(restore(line, language, cleaning) for line in tokenised)
+    restored = as_written(composed(restore(line, language, cleaning) for line in tokenised), language)
+    texts["references.detok"] = as_written(texts["references.detok"], language)
     return {"hypotheses.tok": tokenised, "hypotheses.detok": restored, **texts}
 
 

@@ -10,6 +10,8 @@ from nmt.system.errors import DataError
 from nmt.system.lines import read_lines
 from nmt.system.warnings import warn
 from nmt.text.characters import is_blank
+from nmt.text.languages import UNSPACED, base
+from nmt.text.tokenize import detokenize
 
 
 def composed(lines: Iterable[str]) -> list[str]:
@@ -31,6 +33,11 @@ def read_composed(path: Path) -> list[str]:
             "nothing for these scores; to compare the file itself with others, convert it first, e.g. uconv -x any-nfc",
         )  # fmt: skip
     return result
+
+
+def as_written(lines: Iterable[str], language: str) -> list[str]:
+    """Return lines without the spaces of a segmentation, in Chinese and Japanese; other lines as they are."""
+    return [detokenize(line, base(language)) for line in lines] if base(language) in UNSPACED else list(lines)
 
 
 def warn_of_compatibility(path: Path, lines: Sequence[str]) -> None:

@@ -7,17 +7,19 @@ import pytest
 import sacrebleu
 import sentencepiece
 from commands import run
+from raw import write_raw
 from sentences import SENTENCES
 
 from nmt.config.data import Cleaning
 from nmt.plan.checks import check_tools
 from nmt.report.cells import tokenisers
 from nmt.scoring import tokenizers
+from nmt.scoring.files import score_output
 from nmt.scoring.score import commands, metrics, score_lines
 from nmt.scoring.significance import paired_test
 from nmt.scoring.tokenizers import check_tokenizer, tokenizer_of
 from nmt.system.errors import ConfigError
-from nmt.text.clean import clean_line, restore
+from nmt.text.clean import clean, clean_line, restore
 
 PACKAGES = {"ja": "MeCab", "ko": "mecab_ko"}
 
@@ -120,3 +122,28 @@ def test_the_notes_of_a_table_name_the_tokenisers() -> None:
     signatures = ["nrefs:1|case:lc|eff:no|tok:zh|smooth:exp|version:2.6.0", "nrefs:1|tok:13a|x:y", "nrefs:1|tok:zh|x:y"]
     assert tokenisers({"signatures": {"detokenised": {"bleu": signatures}}}) == "zh, 13a"
     assert tokenisers({}) == "13a"  # tables of earlier versions
+
+
+SEGMENTED = {
+    "zh": ["孩子 们 在 公园 里 玩 。", "老师 今天 没有 来 。", "我 想 买 一 本 新 书 。"],
+    "ja": ["私 は 駅 で 友達 を 待っ て いる 。", "明日 は 雨 が 降る でしょう 。"],
+}
+
+
+@pytest.mark.parametrize("language", SEGMENTED)
+@pytest.mark.parametrize("joined", [False, True])
+def test_a_perfect_system_on_segmented_references_has_full_marks(tmp_path: Path, language: str, joined: bool) -> None:
+    skip_without_packages(language)
+    references = SEGMENTED[language]
+    pairs = [("a line", line) for line in references]
+    raw = write_raw(tmp_path / "raw", train=pairs, valid=pairs, test=pairs)
+    for file in raw.glob("*.de"):
+        file.rename(file.with_suffix(f".{language}"))
+    clean(raw, tmp_path / "clean", Cleaning(), f"en-{language}")
+    lines = [line.replace(" ", "") if joined else line for line in references]
+    (tmp_path / "theirs").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    score_output(tmp_path / "theirs", tmp_path / "clean", raw, "test", "en", language, tmp_path / "scores")
+    scores = json.loads((tmp_path / "scores/scores.json").read_text())["detokenised"]
+    found = {metric: round(scores[metric]["score"], 6) for metric in ("bleu", "chrf", "ter", "exact")}
+    assert found == {"bleu": 100, "chrf": 100, "ter": 0, "exact": 100}
+    assert (tmp_path / "scores/references.detok").read_text().count(" ") == 0
