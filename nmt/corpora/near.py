@@ -54,16 +54,21 @@ class NearIndex:
 
     def holds(self, texts: Sequence[str], least: float) -> NDArray[np.bool_]:
         """Return for each text whether one of the index is at least so similar."""
+        return self.nearest(texts, least) >= 0
+
+    def nearest(self, texts: Sequence[str], least: float) -> NDArray[np.int64]:
+        """Return for each text the number of one of the index that is at least so similar, or -1."""
         signatures, bands = sketch([[text] for text in texts])
-        found = np.zeros(len(texts), np.bool_)
+        found = np.full(len(texts), -1, np.int64)
         if not len(self._signatures):
             return found
         for band in range(BANDS):
             column, places = self._sorted[:, band], np.searchsorted(self._sorted[:, band], bands[:, band])
             places = np.minimum(places, len(column) - 1)
-            rows = np.flatnonzero((column[places] == bands[:, band]) & ~found)
+            rows = np.flatnonzero((column[places] == bands[:, band]) & (found < 0))
             others = self._orders[places[rows], band]
-            found[rows] = similarity(signatures[rows], self._signatures[others]) >= least
+            near = similarity(signatures[rows], self._signatures[others]) >= least
+            found[rows[near]] = others[near]
         return found
 
 

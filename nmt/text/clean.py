@@ -27,10 +27,11 @@ from nmt.system.chunks import WHOLE, Chunks, Shard, mark
 from nmt.system.errors import DataError
 from nmt.system.files import DROPPED, atomic_directory, read_json, write_json
 from nmt.system.lines import count_lines, read_lines
-from nmt.system.warnings import warn
+from nmt.system.warnings import say, warn
 from nmt.text.characters import is_blank, latin_only, length, visible_only
 from nmt.text.filters.apply import apply_filters
 from nmt.text.filters.noise import noisy
+from nmt.text.filters.overlap import near_training_text
 from nmt.text.join import COUNTS, DIGESTS, KEPT, SIDES, join
 from nmt.text.languages import base, has_rules, is_spaceless
 from nmt.text.repeats import WIDTH
@@ -161,10 +162,11 @@ def clean(raw: Path, out: Path, recipe: Cleaning, languages: str, jobs: int = 1,
 
 
 def _clean_and_join(
-    chunks: Chunks, texts: dict[str, list[Path]], out: Path, recipe: Cleaning, settings: dict[str, Any], run: Map
+    chunks: Chunks, texts: dict[str, list[Path]], out: Path, recipe: Cleaning, settings: dict[str, Any], run: Any
 ) -> None:
     """Clean all missing chunks, join them to the files of each split and write the report."""
-    report: dict[str, Any] = {}
+    report, near, own = dict[str, Any](), dict[str, int](), settings["corpus"] not in names()
+    held_out = {split: files for split, files in texts.items() if split != "train"}
     languages: list[str] = settings["languages"].split("-")
     spaceless = [is_spaceless(language) for language in languages]
     _warn_of_missing_rules(languages, next(iter(texts.values())), recipe)
@@ -175,13 +177,15 @@ def _clean_and_join(
             unique = training and recipe.deduplicate
             counts = join(places, outs, part / DROPPED if training else None, unique, spaceless)
             report[split] = _report(counts, settings["languages"])
-            own = settings["corpus"] not in names()
             _warn_of_text(split, files, counts, tokenises=own and recipe.tokenize == "moses")
             if training and recipe.filters:
-                held_out = [held for name, held in texts.items() if name != "train"]
-                report[split] = _filter(report[split], files, part, recipe, held_out, run)
+                report[split] = _filter(report[split], files, part, recipe, list(held_out.values()), run)
             if training:
                 _check_not_empty(report[split], files[0].parent, recipe)
+                near = near_training_text(files, part / DROPPED, held_out, run) if own else {}
+            elif near.get(split):
+                report[split]["near_training"] = near[split]
+                say(f"{files[0]}: {near[split]:,} of {counts['read']:,} pairs nearly equal training text")
             for file, words in zip(files, (counts["source_words"], counts["target_words"]), strict=True):
                 if not words:
                     raise DataError(

@@ -60,6 +60,8 @@ def test_what_filters_dropped_is_a_grid_and_a_chart(tmp_path: Path) -> None:
     kept = train["kept"]
     assert [row[3:6] for row in grid.rows] == [["equal", f"{kept + 40:,}", "40"], ["numbers", f"{kept:,}", "0"]]
     assert grid.rows[0][7].count("→") == 3 and "target 2" in grid.rows[0][7] and grid.rows[1][7] == "none"
+    data["data"][0]["splits"]["valid"]["near_training"] = 12
+    assert "12 of " in markdown.render(data, grids(data)) and "nearly equals one of the" in str(grids(data))
     draw_filters(data["data"], tmp_path / "filters")
     assert (tmp_path / "filters.png").stat().st_size > 5000
     assert "40 equal" in markdown.render(data, grids(data))

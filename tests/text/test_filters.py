@@ -248,3 +248,12 @@ def test_an_index_finds_near_texts() -> None:
     found = index.holds(["The old man, and the sea!", "the old man and the seas", "war and peace", ""], 0.85)
     assert found.tolist() == [True, True, False, False]
     assert not NearIndex([]).holds(["x"], 0.7).any() and not index.holds([], 0.7).any()
+
+
+def test_held_out_text_near_training_text_is_counted_for_own_corpora(tmp_path: Path) -> None:
+    near_by = ("We sing a song in the evenings!", "Ganz anders gesagt als sonst.")
+    for folder, filters, expected in (("a", [], 1), ("b", [{"kind": "overlap"}], None)):
+        (tmp_path / folder).mkdir()
+        filtered(tmp_path / folder, [*GOOD, near_by], *filters)
+        splits = read_json(tmp_path / folder / "clean1/report.json")["splits"]
+        assert splits["valid"].get("near_training") == expected and "near_training" not in splits["train"]

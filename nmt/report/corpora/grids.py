@@ -36,7 +36,16 @@ def data_grid(data: Json) -> Grid:
             rows.append([*head, split, *totals, dropped or "none", *words])
     licences = {f"{corpus['corpus']}: licence: {corpus['licence']}." for corpus in data["data"] if corpus["licence"]}
     notes = [SPACELESS] if any(map(is_spaceless, "-".join(pairs).split("-"))) else []
-    return Grid("data", "Data", header, rows, notes + sorted(licences))
+    return Grid("data", "Data", header, rows, [*notes, *sorted(licences), *_near(data)])
+
+
+def _near(data: Json) -> list[str]:
+    """Say which held-out text nearly equals training text."""
+    return [
+        f"{corpus['corpus']}: {counts['near_training']:,} of {counts['read']:,} pairs of {split} have a sentence that "
+        "nearly equals one of the training text (the same, or a Jaccard similarity of 0.85 by trigrams)."
+        for corpus in data["data"] for split, counts in corpus["splits"].items() if counts.get("near_training")
+    ]  # fmt: skip
 
 
 def filters_grid(data: Json) -> list[Grid]:

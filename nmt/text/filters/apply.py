@@ -125,6 +125,11 @@ def _judge(work: Work, batch: list[Scored]) -> Judged:
     return Judged(first.tobytes(), *sketch([pair[:2] for pair in batch]))
 
 
+def kept_pairs(raw: Sequence[Path], dropped: Path) -> Iterator[Pair]:
+    """Yield the raw pairs that cleaning has kept."""
+    return ((source, target) for source, target, _ in _kept(raw, dropped, []))
+
+
 def _kept(raw: Sequence[Path], dropped: Path, filters: Sequence[Filter]) -> Iterator[Scored]:
     """Yield the raw pairs that cleaning has kept, with their scores."""
     scores = [_scores(settings) for settings in filters if isinstance(settings, ScoresFilter)]
