@@ -67,7 +67,10 @@ def report(table: Path, settings: str, words_only: bool) -> None:
 @click.argument("results", type=PATH)
 @click.argument("out", type=PATH)
 def page(results: Path, out: Path) -> None:
-    """Write all tables and figures of the folder RESULTS as one HTML page, OUT."""
+    """Write all tables and figures of the folder RESULTS: OUT is the folder of a site, or one page if it ends in .html.
+
+    Both begin with a summary that can be searched, and need no network.
+    """
     from nmt.report.pages import page as write_page
 
     write_page(results, out)

@@ -127,7 +127,10 @@ class Row(Strict):
 class _TableFields(Strict):
     """The fields of a table, except its systems."""
 
-    caption: str = Field(description="title of the table")
+    caption: str = Field(description="what the table shows; the first sentence is its title, if that is short")
+    title: Annotated[str, Field(min_length=1, max_length=80)] | None = Field(
+        None, description="short title above the caption; null: the caption's first sentence"
+    )
     report: str | None = Field(None, description="published report that the table rebuilds; the overview groups by it")
     comparable: bool = Field(
         True,

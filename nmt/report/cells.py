@@ -1,33 +1,16 @@
 """Values as the text of a table's cells."""
 
 import re
-from dataclasses import dataclass, field
 
 from nmt.config.decoding import FOR_SAMPLING, Decoding
 from nmt.system.files import Json
 
 NONE = "–"
+DISAGREE = "seeds disagree"
+"""Stands for a p-value where models with different seeds differ in opposite directions."""
 SEARCH = ("length_reward", "prefix", "min_length", "no_repeat_ngram", "coverage_penalty")
 OFF = Decoding().model_dump(include={*FOR_SAMPLING, *SEARCH})
 """Options of the search by their value when they are off; the others are named where a score was made."""
-
-
-@dataclass
-class Grid:
-    """A table of text: a title, a header, rows of as many cells as the header, and notes."""
-
-    name: str
-    title: str
-    header: list[str]
-    rows: list[list[str]]
-    notes: list[str] = field(default_factory=list)
-    quoted: list[bool] = field(default_factory=list)  # whether each row is only quoted; empty if no row is
-    best: set[tuple[int, int]] = field(default_factory=set)  # row and column of the best scores, which are bold
-
-    def numeric(self, column: int) -> bool:
-        """Whether a column holds numbers; these are aligned to the right."""
-        cells = [row[column] for row in self.rows if row[column] not in ("", NONE)]
-        return bool(cells) and all(cell.lstrip("+−-< ")[:1].isdigit() for cell in cells)
 
 
 def is_own(data: Json) -> bool:

@@ -8,18 +8,17 @@ from typing import Any, Literal
 from nmt.report import cells
 from nmt.report.cells import (
     NONE,
-    Grid,
     duration,
     hardware,
-    is_own,
     number,
-    p_value,
     published,
     signed,
     statistic,
     training_time,
 )
+from nmt.report.compared import ablations, comparisons
 from nmt.report.corpora.grids import data_grid, filters_grid, subwords_grid
+from nmt.report.grid import Grid, distinct_of, heading, telling
 from nmt.system.files import Json
 
 NAMES = {
@@ -28,24 +27,33 @@ NAMES = {
     "meteor": "METEOR", "meteor_nltk": "METEOR (NLTK)", "exact": "exact match", "words": "ambiguous words right (%)",
     "nll_train": "NLL, training", "nll_valid": "NLL, validation",
 }  # fmt: skip
+TITLE = 80
+"""Characters of a caption's first sentence that can be a title."""
 NLL = ("nll_train", "nll_valid")
 SHOWN = ("bleu", "ter", "chrf", "meteor")  # the metrics of tables that name none
 
 
-def headline(caption: str) -> tuple[str, str]:
-    """A caption's first sentence, which is its title, and the rest."""
-    title, _, rest = caption.partition(". ")
-    return title.removesuffix("."), rest
+def headline(data: Json) -> tuple[str, str]:
+    """A short title, and the text below it: the caption, without its first sentence if that is the title.
+
+    The title is the one of the table file, else the caption's first sentence if it is short, else the table's name.
+    """
+    first, _, rest = data["caption"].partition(". ")
+    first = first.removesuffix(".")
+    if data.get("title"):
+        return data["title"], data["caption"]
+    if len(first) <= TITLE:
+        return first, rest
+    return data["name"].replace("_", " "), data["caption"]
 
 
-OF_RESULTS = ("scores", "comparisons")  # the other grids describe how the results were made
+OF_RESULTS = ("scores", "ablations", "comparisons")  # the other grids describe how the results were made
 
 
 def grids(data: Json) -> list[Grid]:
-    """Return all grids of a table: scores, comparisons, making, trainings, data, subwords, hyper-parameters."""
+    """Return all grids of a table: those of the results, and those that describe how these were made."""
     result = [_scores(data)]
-    if any(row.get("against") for row in data["rows"]):
-        result.append(_comparisons(data))
+    result += [grid for grid in (ablations(data), comparisons(data)) if grid.rows]
     if data["systems"] or any(row.get("hypotheses") for row in data["rows"]):
         result += [
             _making(data),
@@ -82,7 +90,7 @@ def _scores(data: Json) -> Grid:
     rows = data["rows"]
     columns = _columns(data)
     keys = telling(rows)
-    header = ["system", *map(_heading, keys), *(column.heading for column in columns), "BLEU, detokenised"]
+    header = ["system", *map(heading, keys), *(column.heading for column in columns), "BLEU, detokenised"]
     body = [_score_cells(row, columns, keys) for row in rows]
     notes = [f"{row['label']}: {' '.join(row['note'].split())}." for row in rows if row["note"]]
     notes += _warned(rows)
@@ -181,58 +189,6 @@ def _digits(metric: str) -> int:
     return 3 if metric in NLL else 2
 
 
-def telling(rows: Sequence[Json]) -> list[str]:
-    """Return the keys that are needed, besides the label, to tell the rows apart."""
-    return [key for key in ("test", "languages") if len(_values(rows, key)) > 1]
-
-
-def _heading(key: str) -> str:
-    return {"test": "test set"}.get(key, key)
-
-
-def _values(rows: Sequence[Json], key: str) -> list[Any]:
-    """The distinct values of a key in the trained rows."""
-    return list(dict.fromkeys(row.get(key) for row in rows if not row["quoted"]))
-
-
-def _comparisons(data: Json) -> Grid:
-    """Differences between rows with their p-values."""
-    rows = [row for row in data["rows"] if row.get("against")]
-    keys = telling(data["rows"])
-    several = any(len(_compared(row)) > 1 for row in rows)
-    delta = "difference" if is_own(data) else "Δ"
-    header = ["system", *map(_heading, keys), "compared with", f"{delta} {'of ' * is_own(data)}BLEU, detokenised", "p"]
-    body = [
-        [
-            row["label"],
-            *(row[key] or NONE for key in keys),
-            row["against"]["label"],
-            signed(row["against"]["difference"], 2),
-            p_value(row["against"]["p_value"]),
-        ]
-        for row in rows
-    ]
-    notes = [
-        "Paired bootstrap of detokenised BLEU. p is one-sided, as sacrebleu computes it: the probability of such a "
-        "difference if both systems are equally good. If one system writes lower case, both outputs are lowercased."
-    ]
-    if several:
-        header.append(f"{delta} (p) of each pair")
-        for cells, row in zip(body, rows, strict=True):
-            cells.append(", ".join(f"{signed(p['difference'])} ({p_value(p['p_value'])})" for p in _compared(row)))
-        notes.append(
-            "Pairs: models with the same seed; if the seeds differ, as for an ensemble, each model with each. "
-            f"{'The difference' if is_own(data) else 'Δ'} is the mean over the pairs. p is the largest of the pairs, "
-            "or 1 if they disagree about which system is better."
-        )
-    return Grid("comparisons", "Comparisons", header, body, notes)
-
-
-def _compared(row: Json) -> list[Json]:
-    """The pairs of models of a comparison; tables of earlier versions have one pair, of the first seeds."""
-    return list(row["against"].get("pairs", [row["against"]]))
-
-
 def _score_cells(row: Json, columns: Sequence[_Column], keys: Sequence[str]) -> list[str]:
     cells = [row["label"] + (" (quoted)" if row["quoted"] else " (synthetic)" if row.get("synthetic") else "")]
     cells += [row[key] or NONE for key in keys]
@@ -246,7 +202,7 @@ def _about(data: Json) -> list[str]:
     counts = {1 if row.get("ensemble") else len(row["seeds"]) or 1 for row in trained}
     said = []
     if data["synthetic"]:
-        where = " (the marked rows)" if len(_values(data["rows"], "synthetic")) > 1 else ""
+        where = " (the marked rows)" if len(distinct_of(data["rows"], "synthetic")) > 1 else ""
         said.append(
             f"Synthetic corpus{where}: generated sentences, far easier than real text. Do not compare these scores "
             "with published figures."
@@ -328,7 +284,7 @@ def _making(data: Json) -> Grid:
     rows = [row for row in data["rows"] if not row["quoted"]]
     keys = telling(rows)
     header = [
-        "system", *map(_heading, keys), "checkpoint", "update", "search", "parameters",
+        "system", *map(heading, keys), "checkpoint", "update", "search", "parameters",
         "training time to checkpoint", "translation time", "validation loss", "validation BLEU",
         "n-gram precisions (%)", "hardware", "scores",
     ]  # fmt: skip

@@ -4,13 +4,15 @@ import base64
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from nmt.report.cells import is_own
-from nmt.report.grids import figure_notes, grids, halves, headline, sample_sets, telling
+from nmt.report.cells import NONE, duration, hardware, is_own, training_time
+from nmt.report.grid import telling
+from nmt.report.grids import figure_notes, grids, halves, headline, sample_sets
 from nmt.system.files import Json
 
 
@@ -30,12 +32,50 @@ def parts(data: Json) -> Json:
     (scores, *compared), rest = halves(grids(data))
     parameters = [row for grid in rest if grid.name == "parameters" for row in grid.rows]
     differing = {key for key, *values in parameters if len(set(values)) > 1}
-    title, about = headline(data["caption"])
+    title, about = headline(data)
     return {
         "title": title, "about": about, "data": data, "scores": scores, "compared": compared, "rest": rest,
         "figure_notes": figure_notes(data), "marks": marks(data["rows"]), "differing": differing,
         "sets": sample_sets(data["samples"]), "kind": "Table" if is_own(data) else "Rebuilt table",
+        "boxes": [None if row["quoted"] else provenance(row, data) for row in data["rows"]],
     }  # fmt: skip
+
+
+def provenance(row: Json, data: Json) -> dict[str, str]:
+    """How a row was made, for the box that opens below it: what to run, and what the result depends on."""
+    trial = f" --config limit={data['limit']}" if data["limit"] else ""
+    corpora = [corpus for corpus in data["data"] if row["system"] is None or row["system"] in corpus["systems"]]
+    checksums = [
+        f"{corpus['corpus']} {corpus['languages']} {split}: {counts['source']['sha256'][:12]}"
+        for corpus in corpora for split, counts in corpus["splits"].items() if counts.get("source")
+    ]  # fmt: skip
+    environments = [one for one in row.get("versions") or [] if one]  # tables of earlier versions have none
+    versions = "; ".join(", ".join(f"{name} {version}" for name, version in one.items()) for one in environments)
+    trained = row["system"] is not None
+    box = {
+        "rebuild": f"snakemake --cores all table_{data['name']}{trial}",
+        "without Snakemake": f"nmt reproduce {data['name']}" if trained and not trial else "",
+        "commit": ", ".join(code or NONE for code in row["code_version"]),
+        "seeds": (" together with " if row.get("ensemble") else ", ").join(map(str, row["seeds"])),
+        "checkpoint": row["at"] or "",
+        "data (sha256)": "; ".join([*checksums, f"references: {row['references_sha256']['detokenised'][:12]}"]),
+        "environment": versions,
+        "machine": "; ".join(dict.fromkeys(map(hardware, row["hardware"]))),
+        "time": f"training {training_time(row)}, translation {duration(row['decoding_seconds'])}" if trained else "",
+        "translations of": f"{row['hypotheses']} ({row['hypotheses_sha256'][:12]})" if row.get("hypotheses") else "",
+        "scores": ", ".join(row["provenance"]),
+    }  # fmt: skip
+    return {term: text for term, text in box.items() if text}
+
+
+def marked(text: str, reference: str) -> list[tuple[str, bool]]:
+    """The words of a translation, and whether each differs from the reference; characters if neither has spaces."""
+    spaced = " " in f"{text}{reference}".strip()
+    words, expected = (line.split() if spaced else list(line) for line in (text, reference))
+    same = SequenceMatcher(None, words, expected, autojunk=False).get_matching_blocks()
+    kept = {place for block in same for place in range(block.a, block.a + block.size)}
+    gap = " " if spaced else ""
+    return [(word + gap, place not in kept) for place, word in enumerate(words)]
 
 
 def fill(template: str, **values: Any) -> str:
@@ -44,6 +84,7 @@ def fill(template: str, **values: Any) -> str:
         loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
+    environment.filters["marked"] = marked
     return environment.get_template(template).render(values).lstrip()
 
 

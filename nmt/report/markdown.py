@@ -1,8 +1,9 @@
 """Write a rebuilt table as Markdown."""
 
+import re
 from collections.abc import Sequence
 
-from nmt.report.cells import Grid
+from nmt.report.grid import Grid
 from nmt.report.grids import figure_notes, halves, headline, sample_sets
 from nmt.system.files import Json
 
@@ -16,7 +17,7 @@ def render(data: Json, grids: Sequence[Grid]) -> str:
     """
     (scores, *compared), rest = halves(grids)
     figures = [f"![{f['title']}](../figures/{data['name']}/{f['name']}.png)" for f in data["figures"]]
-    title, about = headline(data["caption"])
+    title, about = headline(data)
     parts = [f"# {escape(title)}", *([escape(about)] if about else [])]
     parts += [table(scores), *_listed(scores.notes), *_sections(compared)]
     parts += ["## Figures", "\n".join(figures), *_listed(figure_notes(data))] if figures else []
@@ -41,11 +42,26 @@ def table(grid: Grid) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in (aligned[0], line, *aligned[1:]))
 
 
+_ANYWHERE = re.compile(
+    r"""[\\`*<|~$]                  # escapes, code, emphasis, HTML, cells, strikethrough, formulas
+    | (?<![^\W_])_ | _(?![^\W_])     # an underscore at the edge of a word
+    | \](?=[(\[:])                  # the end of a link's text
+    | &(?=\#?\w+;)                  # an entity
+    | ^(?:\#(?=\#{0,5}\s) | [>+-](?=\s) | [=-](?=[=-]+$))  # a heading, quotation, list or underline of a heading
+    | (?<=^\d)[.)](?=\s) | (?<=^\d\d)[.)](?=\s)           # a numbered list""",
+    re.VERBOSE,
+)
+
+
+class Markdown(str):
+    """Text that is Markdown already, and is not escaped."""
+
+
 def escape(text: str) -> str:
     """Escape text so that Markdown shows it unchanged, also within a table."""
-    for character in "\\`*<|":
-        text = text.replace(character, f"\\{character}")
-    return " ".join(text.split())
+    if isinstance(text, Markdown):
+        return text
+    return _ANYWHERE.sub(lambda found: f"\\{found[0]}", " ".join(text.split()))
 
 
 def _listed(notes: Sequence[str]) -> list[str]:
@@ -65,7 +81,8 @@ def _sample(sentence: Json) -> str:
     lines = [f"**Sentence {sentence['line']}**", f"source: {escape(sentence['source'])}"]
     lines += [f"reference: {escape(sentence['reference'])}"]
     for translation in sentence["translations"]:
-        lines.append(f"{escape(translation['label'])}: *{escape(translation['text'])}*")
+        text = escape(translation["text"])
+        lines.append(f"{escape(translation['label'])}: " + (f"*{text}*" if text else "(empty)"))
     return "  \n".join(lines)
 
 

@@ -8,9 +8,10 @@ from textwrap import shorten
 from matplotlib import pyplot
 from matplotlib.axes import Axes
 
-from nmt.report.cells import Grid, hardware, published, statistic, training_time
+from nmt.report.cells import hardware, published, statistic, training_time
 from nmt.report.figures.plots import COLOURS, STYLE, save
-from nmt.report.markdown import table
+from nmt.report.grid import Grid
+from nmt.report.markdown import Markdown, table
 from nmt.system.errors import DataError
 from nmt.system.files import Json, read_json, write_text
 from nmt.system.lines import read_lines
@@ -90,7 +91,8 @@ HEADER = ["table", "system", "test set", "BLEU, published", "BLEU, ours", "train
 def _cells(row: Json, folder: str) -> list[str]:
     return [
         row["table"], row["label"], row["test"], published(row["published"]["bleu"]),
-        f"[{statistic(row['scores']['tokenised']['bleu'])}]({folder}/tables/{row['table']}.md)", training_time(row),
+        Markdown(f"[{statistic(row['scores']['tokenised']['bleu'])}]({folder}/tables/{row['table']}.md)"),
+        training_time(row),
         "; ".join(dict.fromkeys(map(hardware, row["hardware"]))),
     ]  # fmt: skip
 

@@ -1,18 +1,21 @@
-"""Write all tables and figures of a results folder as one HTML page that needs no other file and no network."""
+"""Write all tables and figures of a results folder as one HTML page, or as a site; neither needs the network."""
 
 import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from nmt.report.cells import NONE, is_own
-from nmt.report.html import fill, inline, parts
+from nmt.report.cells import NONE, is_own, published, statistic
+from nmt.report.grids import headline
+from nmt.report.html import fill, inline, marks, parts
 from nmt.system.errors import DataError
-from nmt.system.files import Json, read_json, write_text
+from nmt.system.files import Json, atomic_directory, read_json, write_text
 
 UI = "http://127.0.0.1:5000"
 """The address at which `make ui` shows a store in a file."""
 TRAINING_VIEW = "workflowType=machine_learning"
 """Opens MLflow's pages on trainings, not those on applications of language models."""
+SITE = ".nmt-page"
+"""Marks the folder of a site, which the next one may replace."""
 FROM_LOGS = ("loss", "accuracy", "bleu", "learning-rate")
 """The figures of training logs. The other figures show models."""
 
@@ -26,24 +29,71 @@ class Link:
 
 
 def page(results: Path, out: Path) -> None:
-    """Write every table and figure of a results folder to one page, with links to MLflow and to provenance.
+    """Write every table and figure of a results folder, with links to MLflow and to provenance.
 
     Args:
         results: folder with ``tables/*.json`` and ``figures/``, and with ``runs/`` if the runs were kept.
-        out: the page to write.
+        out: a file that ends in ``.html``, for everything on one page; else the folder of a site, which opens with
+            ``index.html`` and has a page for each table. A folder that exists must be such a site, which is replaced,
+            or empty.
 
     Raises:
-        DataError: the folder has neither tables nor figures, or a table is not JSON.
+        DataError: the folder has neither tables nor figures, a table is not JSON, or ``out`` has other files.
     """
     tables = {file.stem: read_json(file) for file in sorted((results / "tables").glob("*.json"))}
     folders = {folder.name for folder in (results / "figures").glob("*") if _images(folder)}
     if not tables and not folders:
         raise DataError(f"{results}: expected tables/*.json or figures/*/, got neither; build a table first: make run")
     names = sorted({*tables, *folders}, key=lambda name: (_synthetic(tables.get(name)), name))
-    links = _Links(results, out.parent)
-    sections = [_section(name, tables.get(name), links) for name in names]
-    count = sum(len(section["figures"]) for section in sections)
-    write_text(out, fill("page.html.j2", sections=sections, count=count, tracked=links.explained()))
+    if out.suffix == ".html":
+        links = _Links(results, out.parent)
+        sections = [_section(name, tables.get(name), links) for name in names]
+        entries = [_entry(name, tables.get(name), f"#{name}") for name in names]
+        write_text(out, fill("page.html.j2", entries=entries, sections=sections, tracked=links.explained(), home=None))
+    else:
+        _site(results, out, {name: tables.get(name) for name in names})
+
+
+def _site(results: Path, out: Path, tables: dict[str, Json | None]) -> None:
+    """Write a site: a page for each table, and one that leads to them."""
+    links = _Links(results, out)
+    with atomic_directory(out, SITE) as folder:
+        (folder / SITE).touch()
+        for name, data in tables.items():
+            shown = {"entries": [], "sections": [_section(name, data, links)], "home": "index.html"}
+            write_text(folder / f"{name}.html", fill("page.html.j2", tracked=links.explained(), **shown))
+        entries = [_entry(name, data, f"{name}.html") for name, data in tables.items()]
+        write_text(folder / "index.html", fill("page.html.j2", entries=entries, sections=[], tracked="", home=None))
+
+
+def _entry(name: str, data: Json | None, address: str) -> Json:
+    """A table in the summary: its name, one line, its best row, and published beside ours on one scale."""
+    if data is None:
+        return {
+            "name": name,
+            "address": address,
+            "title": "Figures",
+            "report": "",
+            "data": None,
+            "best": None,
+            "words": name,
+        }
+    scored = [row for row in data["rows"] if not row["quoted"] and row["test"] == data["tests"][0]]
+    best = max(scored, key=lambda row: row["scores"]["tokenised"]["bleu"]["mean"], default=None)
+    bleu = best["scores"]["tokenised"]["bleu"] if best else None
+    if best and not data.get("comparable", True):  # it is trained and tested on other text than the published system
+        best = best | {"published": {}}
+    said = published(best["published"]["bleu"]) if best and "bleu" in best["published"] else None
+    title, labels = headline(data)[0], [row["label"] for row in data["rows"]]
+    corpora = [f"{corpus['corpus']} {corpus['languages']}" for corpus in data["data"]]
+    return {
+        "name": name, "address": address, "title": title, "report": data.get("report") or "", "data": data,
+        "best": best and {
+            "label": best["label"], "test": best["test"], "bleu": statistic(bleu), "published": said,
+            "marks": marks([best]),
+        },
+        "words": " ".join([name, title, data["caption"], data.get("report") or "", *corpora, *labels]).lower(),
+    }  # fmt: skip
 
 
 class _Links:

@@ -68,7 +68,7 @@ def description(table: Table) -> Json:
     """What a table says of itself."""
     return {
         "caption": " ".join(table.caption.split()), "report": table.report, "comparable": table.comparable,
-        "nll_unit": table.nll_unit,
+        "nll_unit": table.nll_unit, "title": table.title,
     }  # fmt: skip
 
 
@@ -187,6 +187,7 @@ class _Gather:
             "valid_bleu": mean(model.get("valid_bleu") for model in made),
             "parameters": made[0].get("parameters"), "hardware": distinct(start.get("hardware") for start in starts),
             "code_version": distinct(start.get("code_version") for start in starts),
+            "versions": distinct(model.get("versions") for model in made),
             "provenance": self.records(row),
             **{key: scored[key] for key in ("references_sha256", "synthetic")}, **self.warnings(row),
         }  # fmt: skip

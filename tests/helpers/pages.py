@@ -22,7 +22,7 @@ class Read(HTMLParser):
         self.links += [found["href"]] if "href" in found else []
         self.images += [found["src"]] if "src" in found else []
         self.ids += [found["id"]] if "id" in found else []
-        if tag not in ("meta", "img"):
+        if tag not in ("meta", "img", "input"):
             self.open.append(tag)
 
     def handle_endtag(self, tag: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from nmt.report.grids import hardware, published, statistic, training_time
+from nmt.report.cells import hardware, published, statistic, training_time
 from nmt.system.files import read_json
 
 Json = dict[str, Any]

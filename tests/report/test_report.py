@@ -3,11 +3,13 @@ import json
 import re
 import subprocess
 import sys
+from html import unescape
 from pathlib import Path
 from typing import Any
 
 import fakes
 import pytest
+from markdown_it import MarkdownIt
 from pages import Read
 from PIL import Image
 
@@ -15,8 +17,9 @@ from nmt.config.system import System
 from nmt.config.table import Table
 from nmt.plan.layout import Layout
 from nmt.report import html
-from nmt.report.cells import Grid, duration, number
+from nmt.report.cells import duration, number
 from nmt.report.figures.plots import TITLES, draw
+from nmt.report.grid import Grid
 from nmt.report.grids import figure_notes, grids
 from nmt.report.html import marks
 from nmt.report.markdown import escape, render, table
@@ -229,7 +232,7 @@ def test_markdown(built: Built, said: str) -> None:
 
 def test_markdown_tables_are_whole(built: Built) -> None:
     blocks = re.findall(r"(?:^\|.*\|\n)+", built.text("md"), re.MULTILINE)
-    assert len(blocks) == 7
+    assert len(blocks) == 8
     for block in blocks:
         assert len({len(re.findall(r"(?<!\\)\|", line)) for line in block.splitlines()}) == 1
 
@@ -610,3 +613,41 @@ def test_curves_of_several_vocabularies_say_that_they_do_not_compare(built: Buil
     [note] = figure_notes(both)
     assert note in render(both, grids(both)) and note in html.fill("table.html.j2", figures=drawn, **html.parts(both))
     assert figure_notes(both | {"figures": [{"name": "bleu", "title": ""}]}) == []
+
+
+def test_ablations_show_the_settings_that_differ(built: Built) -> None:
+    [grid] = [grid for grid in grids(built.data) if grid.name == "ablations"]
+    assert grid.header == ["system", "model.layers", "checkpoint", "BLEU, ours"]
+    assert [row[:3] for row in grid.rows] == [["Small, after 2 epochs", "6", "epoch 2"], ["Large", "8", "best"]]
+    same = built.data | {"systems": dict.fromkeys(built.data["systems"], built.data["systems"]["small"])}
+    assert "ablations" not in [grid.name for grid in grids(same)]
+
+
+def test_seeds_that_disagree_have_no_p(built: Built) -> None:
+    [row] = [row for row in built.data["rows"] if row.get("against")]
+    pairs = [{"seeds": [1, 1], "difference": d, "p_value": 0.01} for d in (1.5, -0.5)]
+    for differences, said in ((pairs, "seeds disagree"), (pairs[:1], "0.010")):
+        against = row["against"] | {"pairs": differences, "p_value": differences[0]["p_value"]}
+        changed = built.data | {"rows": [row | {"against": against}]}
+        [grid] = [grid for grid in grids(changed) if grid.name == "comparisons"]
+        assert grid.rows[0][grid.header.index("p")] == said and grid.numeric(grid.header.index("p")) == (said[0] == "0")
+
+
+HOSTILE = [
+    "_a_ *b* `c` <d> ~~e~~", "[a](b) [c][d] [e]: f", "# a", "> a", "- a", "1. a", "12) a", "---", "&amp; &#35; R&D",
+    "a_b_c test_2016", "back\\slash | pipe", "[3.7, 5.6]", "3.5 a", "-1",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_markdown_shows_text_as_it_is(text: str) -> None:
+    shown = MarkdownIt("commonmark").enable(["table", "strikethrough"]).render(escape(text))
+    assert unescape(shown.strip()) == f"<p>{text}</p>"
+
+
+def test_words_of_a_sample_that_differ_are_marked() -> None:
+    assert html.marked("ein roter Hut .", "ein Ball .") == [
+        ("ein ", False), ("roter ", True), ("Hut ", True), (". ", False),
+    ]  # fmt: skip
+    assert html.marked("赤い傘", "赤い帽") == [("赤", False), ("い", False), ("傘", True)]
+    assert html.marked("", "ein Ball") == []

@@ -1,6 +1,7 @@
 """Grids of a table's corpora: pairs and words, what filters dropped, and subwords."""
 
-from nmt.report.cells import Grid, number
+from nmt.report.cells import number
+from nmt.report.grid import Grid
 from nmt.system.files import Json
 from nmt.text.languages import is_spaceless
 

@@ -1,0 +1,76 @@
+"""Grids that compare the systems of a table: what differs between them, and which differences are significant."""
+
+from collections.abc import Sequence
+
+from nmt.report.cells import DISAGREE, NONE, is_own, p_value, search_settings, signed, statistic
+from nmt.report.grid import Grid, heading, telling
+from nmt.system.files import Json
+
+
+def ablations(data: Json) -> Grid:
+    """The settings that differ between the systems of a table, beside each row's BLEU; no row if none differs."""
+    rows = [row for row in data["rows"] if row.get("system")]
+    configs = {name: data["systems"][name]["config"] for name in dict.fromkeys(row["system"] for row in rows)}
+    differing = _differing(list(configs.values()))
+    ways = {"checkpoint": [row["at"] for row in rows], "search": [search_settings(row["decoding"]) for row in rows]}
+    used = {name: values for name, values in ways.items() if len(set(values)) > 1}
+    keys = [key for key in telling(data["rows"]) if key not in differing]
+    header = ["system", *map(heading, keys), *differing, *used, "BLEU, ours"]
+    body = [
+        [
+            row["label"], *(row[key] or NONE for key in keys),
+            *(configs[row["system"]].get(key, NONE) for key in differing), *(values[n] for values in used.values()),
+            statistic(row["scores"]["tokenised"]["bleu"]),
+        ] for n, row in enumerate(rows if differing else [])
+    ]  # fmt: skip
+    return Grid("ablations", "Ablations at a glance", header, body, ["The columns are the settings that differ."])
+
+
+def _differing(configs: Sequence[dict[str, str]]) -> list[str]:
+    """The keys that do not have the same value in all configurations."""
+    keys = dict.fromkeys(key for config in configs for key in config)
+    return [key for key in keys if len({config.get(key, NONE) for config in configs}) > 1]
+
+
+def comparisons(data: Json) -> Grid:
+    """Differences between rows with their p-values."""
+    rows = [row for row in data["rows"] if row.get("against")]
+    keys = telling(data["rows"])
+    several = any(len(_pairs(row)) > 1 for row in rows)
+    delta = "difference" if is_own(data) else "Δ"
+    header = ["system", *map(heading, keys), "compared with", f"{delta} {'of ' * is_own(data)}BLEU, detokenised", "p"]
+    body = [
+        [
+            row["label"],
+            *(row[key] or NONE for key in keys),
+            row["against"]["label"],
+            signed(row["against"]["difference"], 2),
+            _p(row),
+        ]
+        for row in rows
+    ]
+    notes = [
+        "Paired bootstrap of detokenised BLEU. p is one-sided, as sacrebleu computes it: the probability of such a "
+        "difference if both systems are equally good. If one system writes lower case, both outputs are lowercased."
+    ]
+    if several:
+        header.append(f"{delta} (p) of each pair")
+        for cells, row in zip(body, rows, strict=True):
+            cells.append(", ".join(f"{signed(p['difference'])} ({p_value(p['p_value'])})" for p in _pairs(row)))
+        notes.append(
+            "Pairs: models with the same seed; if the seeds differ, as for an ensemble, each model with each. "
+            f"{'The difference' if is_own(data) else 'Δ'} is the mean over the pairs. p is the largest of the pairs; "
+            "there is none if they disagree about which system is better."
+        )
+    return Grid("comparisons", "Comparisons", header, body, notes)
+
+
+def _pairs(row: Json) -> list[Json]:
+    """The pairs of models of a comparison; tables of earlier versions have one pair, of the first seeds."""
+    return list(row["against"].get("pairs", [row["against"]]))
+
+
+def _p(row: Json) -> str:
+    """The p-value of a comparison, or that its pairs disagree about which system is better."""
+    differences = [pair["difference"] for pair in _pairs(row)]
+    return DISAGREE if min(differences) < 0 < max(differences) else p_value(row["against"]["p_value"])
