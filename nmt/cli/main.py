@@ -77,12 +77,24 @@ class Main(CommandGroup):
             raise SystemExit(1) from None
 
 
+VERSION_HELP = "Show version and commit, and exit."
+
+
+def show_version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
+    """Print version and commit if they are asked for, and end."""
+    if asked:
+        from nmt.system.platforms.version import long_version
+
+        click.echo(long_version())
+        ctx.exit()
+
+
 @click.group(
     cls=Main,
     sections=SECTIONS,
     context_settings={"help_option_names": ["-h", "--help"], "show_default": True, "max_content_width": 100},
 )
-@click.version_option(package_name="nmt")
+@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=show_version, help=VERSION_HELP)
 def main() -> None:
     """Neural machine translation, one command for each stage of the pipeline.
 

@@ -55,7 +55,7 @@ def compared(results: Path) -> Groups:
     """Return the trained rows that have a published BLEU on the first test set of their table, by report.
 
     Raises:
-        DataError: the folder has no table, or a file is not a table.
+        DataError: the folder has no table, none has a published BLEU, or a file is not a table.
     """
     files = sorted((results / "tables").glob("*.json"))
     tables = [read_json(file) for file in files]
@@ -70,6 +70,8 @@ def compared(results: Path) -> Groups:
         for row in data["rows"] if not row["quoted"] and row["note"] != UNFINISHED
         if row["test"] == data["tests"][0] and "bleu" in row["published"]
     ]  # fmt: skip
+    if not rows:
+        raise DataError(f"{results}: expected a table with published BLEU, got none; build one, e.g. multi30k_best")
     rows.sort(key=lambda row: str(row["report"]))
     return {report: list(group) for report, group in groupby(rows, key=lambda row: str(row["report"]))}
 

@@ -4,11 +4,9 @@ import ctypes
 import gc
 import os
 import platform
-import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -16,6 +14,7 @@ from typing import Any
 import torch
 
 from nmt.system.errors import ConfigError
+from nmt.system.platforms.version import code_version as code_version  # beside the other facts of a record
 
 M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_MAX = -1, -2, -4  # glibc's malloc.h
 
@@ -141,17 +140,3 @@ def versions() -> dict[str, str]:
     """Return the versions of Python and of the packages that affect results."""
     names = ["torch", "numpy", "sentencepiece"]
     return {"python": platform.python_version()} | {name: metadata.version(name) for name in names}
-
-
-@cache
-def code_version() -> str:
-    """Return the commit of this checkout, with ``+changes`` if it was edited; without git, the package's version."""
-    root = Path(__file__).parent.parent.parent
-    try:
-        description = subprocess.run(
-            ["git", "-C", str(root), "describe", "--always", "--abbrev=12", "--dirty=+changes", "--exclude=*"],
-            capture_output=True, text=True, check=True,
-        )  # fmt: skip
-        return description.stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
-        return metadata.version("nmt")

@@ -16,7 +16,7 @@ LONGEST_LINE, MEAN_SENTENCE = 120, 20
 def texts(name: str) -> list[Path]:
     place = ROOT / name
     files = [path for path in place.rglob("*") if path.is_file()] if place.is_dir() else [place]
-    return [path for path in files if path.suffix not in {".pyc", ".png", ".svg"}]
+    return [path for path in files if path.suffix not in {".pyc", ".png", ".svg", ".safetensors", ".model"}]
 
 
 @pytest.mark.parametrize("name", NAMING)
