@@ -93,6 +93,19 @@ def search_settings(decoding: Json) -> str:
 
 def tokenisers(data: Json) -> str:
     """The tokenisers of detokenised BLEU, as its signatures name them."""
+    return ", ".join(_of_signatures(data, "tok")) or "13a"
+
+
+def about_case(data: Json) -> list[str]:
+    """A note that some systems write lower case, so that the case of detokenised text is ignored."""
+    cases = _of_signatures(data, "case")
+    if "lc" not in cases:
+        return []
+    some = "Some systems write" if "mixed" in cases else "The systems write"
+    return [f"{some} lower case (cleaning: lowercase), so the case of their detokenised output is ignored."]
+
+
+def _of_signatures(data: Json, key: str) -> list[str]:
+    """The different values of a key in the signatures of detokenised BLEU."""
     signatures = data.get("signatures", {}).get("detokenised", {}).get("bleu", [])
-    names = [name for signature in signatures for name in re.findall(r"tok:([^|]+)", signature)]
-    return ", ".join(dict.fromkeys(names)) or "13a"
+    return list(dict.fromkeys(value for one in signatures for value in re.findall(rf"\b{key}:([^|]+)", one)))

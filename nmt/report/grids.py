@@ -221,7 +221,7 @@ def _about(data: Json) -> list[str]:
             f"Ours: {_listing(data)} on the cleaned, tokenised text; beside them BLEU of the "
             f"detokenised output against the raw references ({cells.tokenisers(data)}).{delta}"
         )
-        said += _about_metrics(data)
+        said += [*cells.about_case(data), *_about_metrics(data)]
     if counts - {1}:
         said.append(f"Mean ± standard deviation over {' or '.join(map(str, sorted(counts - {1})))} seeds.")
     if 1 in counts:

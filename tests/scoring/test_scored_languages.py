@@ -12,7 +12,7 @@ from sentences import SENTENCES
 
 from nmt.config.data import Cleaning
 from nmt.plan.checks import check_tools
-from nmt.report.cells import tokenisers
+from nmt.report.cells import about_case, tokenisers
 from nmt.scoring import tokenizers
 from nmt.scoring.files import score_output
 from nmt.scoring.score import commands, metrics, score_lines
@@ -118,10 +118,12 @@ def test_spbleu_is_bleu_of_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert "tok:spm-" in found["signature"]
 
 
-def test_the_notes_of_a_table_name_the_tokenisers() -> None:
+def test_the_notes_of_a_table_name_the_tokenisers_and_lower_case() -> None:
     signatures = ["nrefs:1|case:lc|eff:no|tok:zh|smooth:exp|version:2.6.0", "nrefs:1|tok:13a|x:y", "nrefs:1|tok:zh|x:y"]
     assert tokenisers({"signatures": {"detokenised": {"bleu": signatures}}}) == "zh, 13a"
     assert tokenisers({}) == "13a"  # tables of earlier versions
+    assert "The systems write lower case" in about_case({"signatures": {"detokenised": {"bleu": signatures[:1]}}})[0]
+    assert about_case({}) == about_case({"signatures": {"detokenised": {"bleu": ["nrefs:1|case:mixed|tok:13a"]}}}) == []
 
 
 SEGMENTED = {
