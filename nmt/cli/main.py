@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from nmt.cli import data, pictures, scoring, tables, tools, track, training, translation
+from nmt.cli import alignment, data, pictures, scoring, tables, tools, track, training, translation
 from nmt.cli.errors import explain
 from nmt.cli.group import CommandGroup
 from nmt.system.errors import ConfigError, printable
@@ -33,8 +33,8 @@ SECTIONS = {
         translation.translate_text,
         translation.translate,
         translation.logprob,
-        translation.align,
-        translation.attention,
+        alignment.align,
+        alignment.attention,
     ],
     "Scoring": [scoring.score, scoring.compare],
     "Tables": [tables.new, tables.check, tables.report, tables.page, tables.overview, tables.restore, tables.reproduce],
