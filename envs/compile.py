@@ -17,8 +17,10 @@ from pathlib import Path
 
 ENVS = Path(__file__).resolve().parent
 PROJECT = ENVS.parent / "pyproject.toml"
-IN_DEV = ("run", "ui", "export", "images")
+IN_DEV = ("run", "ui", "export", "images", "sources", "filters")
 """Extras that the tests use, so ``dev`` contains them."""
+APART = ("mtdata",)
+"""Extras whose packages need other versions than ``dev`` has."""
 UV = next((str(path) for path in [ENVS.parent / ".venv/bin/uv"] if path.exists()), "uv")
 BY_MACHINE = re.compile(r"(torch|triton|nvidia-.*|cuda-.*)==")
 
@@ -59,7 +61,7 @@ def main() -> None:
     upgrade = "--upgrade" in sys.argv[1:]
     for name, options in purposes().items():
         path, dev = ENVS / f"{name}.txt", ENVS / "dev.txt"
-        lock = compiled(options, [dev] if name != "dev" else [], None if upgrade else path)
+        lock = compiled(options, [] if name in ("dev", *APART) else [dev], None if upgrade else path)
         head = f"# {name}: written by envs/compile.py. {' '.join(options) or 'the dependencies alone'}\n"
         lock = without_noise(lock)
         path.write_text(head + lock)

@@ -37,7 +37,7 @@ from nmt.system.platforms import torch_build  # noqa: E402
 MEGABYTES = {"train": 900, "run": 1200, "dev": 2300}
 """Size on disk with PyTorch for the CPU, measured on Linux; an extra adds at most 300."""
 CUDA_MEGABYTES = 5000
-CONTAINS = {"dev": ("train", "run", "ui", "export", "images"), "run": ("train",)}
+CONTAINS = {"dev": ("train", "run", "ui", "export", "images", "sources", "filters"), "run": ("train",)}
 """Locks whose packages another lock has too."""
 PROBLEMS = {
     "No space left on device": "the disk is full: free {need:,} MB at {place} and some at {temp} (or set TMPDIR)",
