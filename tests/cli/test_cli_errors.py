@@ -30,7 +30,7 @@ from nmt.system.files import write_json
         (["translate", "{tmp}", "--sampling", "--beam", "4"], "--sampling needs --beam: 1, got 4"),
         (["translate", "{tmp}", "--sampling", "--nbest", "4"], "--nbest must not exceed --samples, got 4 and 1"),
         (["clean", "{tmp}", "{tmp}/c", "--languages", "en-en"], "--languages: expected two, source-target, e.g. en-de"),
-        (["page", "{tmp}", "{tmp}/latin1"], "latin1: expected a file to write, got a folder"),
+        (["page", "{tmp}", "{tmp}/latin1"], "latin1: expected a folder to write that is new"),
         (["overview", "{tmp}", "{tmp}/latin1/train.de"], "tables/none.json: expected a table as"),
         (["average", "{tmp}", "{tmp}/m", "--at", "epoch x", "--encoded", "{tmp}"], "expected last, best, epoch N"),
         (["subwords", "{tmp}", "{tmp}/s", "--languages", "en-de"], "train.en"),
