@@ -88,20 +88,20 @@ def _draw(
 def _draw_alignments(name: str, table: Table, layout: Layout, seeds: Sequence[int], out: Path) -> None:
     """Draw the attention over the source, one panel per system with attention.
 
-    A panel shows the system's first row on the first test set. All panels show the same sentence: the first of the
-    table's sample_lines, else the first recorded sentence of a legible length.
+    A panel shows the system's first row on the first test set. The sentences are those of the table's sample_lines,
+    else the first recorded sentence of a legible length.
     """
     alignments = {
         str(row.system): read_json(layout.scores(name, row, table.tests[0], seed) / ALIGNMENTS, list)
         for row, seed in table.attention_rows("alignment", seeds)
     }
     recorded = {system: sentences for system, sentences in alignments.items() if sentences}
-    line = next(iter(table.sample_lines), _legible(next(iter(recorded.values())))["line"])
+    lines = table.sample_lines or [_legible(next(iter(recorded.values())))["line"]]
     panels = [
-        Panel(system, np.array(s["weights"]), s["target"], s["source"])
-        for system, sentences in recorded.items() for s in sentences if s["line"] == line
+        Panel(f"{system}, sentence {line}", np.array(s["weights"]), s["target"], s["source"])
+        for line in lines for system, sentences in recorded.items() for s in sentences if s["line"] == line
     ]  # fmt: skip
-    draw(panels, f"Attention of the decoder: sentence {line}, source across, translation down", out)
+    draw(panels, "Attention of the decoder, source across, translation down", out)
 
 
 def _legible(sentences: Sequence[dict[str, Any]]) -> dict[str, Any]:
