@@ -11,8 +11,11 @@ from nmt.plan.plan import Plan
 from nmt.reproduce.estimate import Estimate, decoding, estimate, job_seconds, spoken
 from nmt.reproduce.runs import Run
 
-START, JOBS_OF_ROW, JOBS_OF_TABLE = 4.0, 3, 2
-"""Seconds of Snakemake itself; jobs of a row (average, decode, score) and of a table (report, store)."""
+START = 4.0
+"""Seconds of Snakemake itself."""
+OF_ROW, OF_TRAINING, OF_TABLE = 7, 5, 5
+"""What is not estimated by itself, in starts of a job: a row's model, translation and scores with their bootstrap; a
+training and its publishing; the table and its figures."""
 
 
 def check(plan: Plan, table: str, cores: int | None = None) -> Iterator[str]:
@@ -28,8 +31,8 @@ def check(plan: Plan, table: str, cores: int | None = None) -> Iterator[str]:
     """
     cores = cores or len(os.sched_getaffinity(0))
     runs = [Run(plan, table, *run) for run in plan.runs(table)]
-    yield f"{table_path(table)}: {len(plan.table(table).rows)} rows, {len(runs)} trainings"
-    estimates, total, jobs = dict[str, Estimate](), START, JOBS_OF_TABLE + len(runs)
+    yield f"{table_path(table)}: {_count(len(plan.table(table).rows), 'row')}, {_count(len(runs), 'training')}"
+    estimates, total, starts = dict[str, Estimate](), START, OF_TABLE
     for name in dict.fromkeys(run.name for run in runs):
         system = plan.system(table, name)
         if isinstance(system.model, MultimodalConfig) or system.mixtures or system.initialise:
@@ -43,15 +46,19 @@ def check(plan: Plan, table: str, cores: int | None = None) -> Iterator[str]:
         missing = [stage for stage, folder in stages.items() if not Path(folder).exists()]
         yield f"  to make: {', '.join(missing) or 'no text, all is there'}"
         total += found.text if missing else 0
-        jobs += len(missing)
+        starts += len(missing)
     for run in runs:
         if run.name in estimates:
             seconds, rows, line = _run(run, estimates[run.name])
-            total, jobs = total + seconds, jobs + rows * JOBS_OF_ROW
+            total, starts = total + seconds, starts + rows * OF_ROW + OF_TRAINING
             yield line
-    each = job_seconds()
-    yield f"  {jobs} jobs, whose start takes {spoken(each)} each"
-    yield f"in all: about {spoken(total + jobs * each)} on {cores} of the cores here, if nothing else runs here"
+    rest = starts * job_seconds()
+    yield f"  starts of jobs, scoring, report and tracking: {spoken(rest)}"
+    yield f"in all: about {spoken(total + rest)} on {cores} of the cores here, if nothing else runs here"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'s' * (number != 1)}"
 
 
 def _run(run: Run, found: Estimate) -> tuple[float, int, str]:
@@ -61,7 +68,9 @@ def _run(run: Run, found: Estimate) -> tuple[float, int, str]:
     translation = sum(decoding(found, _sentences(run, row.test or "", found), row.decoding.beam) for row in rows)
     training = 0.0 if trained else found.seconds["train"]
     what = "is trained" if trained else f"{found.updates:,} updates at most, {spoken(training)}"
-    line = f"  {run.name} seed {run.seed}: {what}; {len(rows)} rows to make, translations {spoken(translation)}"
+    line = (
+        f"  {run.name} seed {run.seed}: {what}; {_count(len(rows), 'row')} to make, translations {spoken(translation)}"
+    )
     return training + translation, len(rows), line
 
 

@@ -84,7 +84,7 @@ def estimate(plan: Plan, system: System, threads: int) -> Estimate:
         report = read_json(cleaned / "report.json")["splits"]["train"]
         found.kept = round(report["kept"] / report["read"] * found.pairs["train"])
         with _timed(found, "subwords", max(1.0, ratio / threads)):
-            _learn(cleaned, pieces, system)
+            _learn(cleaned, pieces, system, whole=ratio <= 1)
         with _timed(found, "encode", ratio):
             encode_corpus(cleaned, pieces, encoded, system.languages)
         _set_vocabulary(encoded, system)
@@ -116,14 +116,14 @@ def _without_scores(recipe: Cleaning) -> Cleaning:
     return recipe.model_copy(update={"filters": [each for each in recipe.filters if each.kind != "scores"]})
 
 
-def _learn(cleaned: Path, pieces: Path, system: System) -> None:
-    """Learn subwords of a small text; a vocabulary that is too large for it is halved until it fits."""
+def _learn(cleaned: Path, pieces: Path, system: System, whole: bool) -> None:
+    """Learn subwords; a vocabulary that is too large for a sample, and perhaps not for all text, is halved."""
     config = system.subwords
     while True:
         try:
             return learn(cleaned, pieces, system.languages, config)
         except ConfigError:
-            if config.size <= 64:
+            if whole or config.size <= 64:
                 raise
             config = config.model_copy(update={"size": config.size // 2})
 

@@ -25,14 +25,25 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.integration
 def test_it_says_what_would_be_built(own: Path, capsys: Any) -> None:
     code, said = run("check", "mine", "--cores", "1")
     assert code == 0, said
-    assert "workflow/tables/mine.yaml: 2 rows, 1 trainings" in said
+    assert "workflow/tables/mine.yaml: 2 rows, 1 training\n" in said
     assert "pairs: train 300, valid 300, held_out 300" in said.replace(",\n", ", ")
     assert "to make: raw, cleaned, subwords, encoded" in said and "2 rows to make" in said
-    assert "13 jobs, whose start takes 2 s each" in said and "in all: about" in said
+    assert "starts of jobs, scoring, report and tracking: 56 s" in said and "in all: about" in said
     assert not (own / "results").exists()
+
+
+@pytest.mark.integration
+def test_a_vocabulary_that_the_whole_text_cannot_fill_is_told(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = own / "workflow/tables/mine.yaml"
+    table.write_text(table.read_text().replace("size: 500", "size: 20000"))
+    assert run("check", "mine", "--cores", "1")[0] == 0  # of a sample nobody can tell
+    monkeypatch.setattr(estimated, "SAMPLE", 3000)
+    code, said = run("check", "mine", "--cores", "1")
+    assert code == 1 and "20000 pieces cannot be learned" in said
 
 
 def test_missing_files_stop_it(own: Path) -> None:
