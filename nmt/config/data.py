@@ -47,6 +47,7 @@ class Cleaning(Strict):
     deduplicate: bool = Field(False, description="drop exact repetitions of a training pair")
     filters: list[Filter] = Field(
         [],
+        max_length=100,
         exclude_if=lambda value: not value,
         description="filters of raw training pairs, in this order (docs/how-to/filters.md)",
     )

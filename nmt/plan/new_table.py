@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from nmt.config.corpus.filters import LanguageFilter, ScriptFilter
-from nmt.config.corpus.sources import CustomCorpus
+from nmt.config.corpus.sources import REMOTE, CustomCorpus
 from nmt.config.table import load_table
 from nmt.config.types import check_name
 from nmt.config.workflow import Workflow
@@ -151,6 +151,8 @@ def _source(files: Sequence[str], codes: Sequence[str]) -> dict[str, Any]:
     if len(files) != 1:
         raise ConfigError(f"expected one file with both languages, or two, {' and '.join(codes)}, got {len(files)}")
     if packed.bare_suffix(files[0]) == ".tsv":
+        if re.match(REMOTE, files[0]):
+            return {"source": files[0], "columns": list(codes)}
         return {"source": files[0], "columns": _columns(files[0], codes)}
     return {"source": files[0], "languages": list(codes)}
 

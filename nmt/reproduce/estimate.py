@@ -16,6 +16,7 @@ from nmt.config.system import System
 from nmt.config.types import amount
 from nmt.corpora.catalogue import fetch
 from nmt.data.encode import encode_corpus
+from nmt.plan.commands import CHECKSUMS
 from nmt.plan.plan import Plan
 from nmt.plan.systems import experiment
 from nmt.system import machine
@@ -76,7 +77,10 @@ def estimate(plan: Plan, system: System, threads: int) -> Estimate:
         custom = plan.settings.corpora.get(system.corpus)
         limit = min(SAMPLE, plan.settings.limit or SAMPLE)
         with _timed(found, "download"):
-            fetch(system.corpus, system.languages, raw, mirror=plan.settings.mirror, limit=limit, custom=custom)
+            fetch(
+                system.corpus, system.languages, raw, mirror=plan.settings.mirror, limit=limit, custom=custom,
+                checksums=CHECKSUMS,
+            )  # fmt: skip
         found.pairs, ratio = _sizes(raw, plan.settings.limit)
         found.seconds["download"] *= 1 if custom else ratio
         with _timed(found, "clean", ratio / threads):

@@ -2,8 +2,10 @@
 
 import json
 import random
+import sys
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -186,6 +188,29 @@ def test_a_wrong_filter_is_explained(filters: str, message: str) -> None:
 def test_a_filter_that_cannot_run_is_explained(tmp_path: Path, settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         filtered(tmp_path, GOOD, settings)
+
+
+class LengthRatioFilter:
+    """As OpusFilter's: a score for each pair, and whether it is accepted."""
+
+    def __init__(self, threshold: float = 3) -> None:
+        self.threshold = threshold
+
+    def score(self, pairs: Any) -> Any:
+        return (max(map(len, pair)) / min(map(len, pair)) for pair in pairs)
+
+    def accept(self, score: float) -> bool:
+        return score < self.threshold
+
+
+def test_filters_of_opusfilter_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = SimpleNamespace(filters=SimpleNamespace(LengthRatioFilter=LengthRatioFilter))
+    monkeypatch.setitem(sys.modules, "opusfilter", package)
+    settings = {"kind": "opusfilter", "name": "LengthRatioFilter", "parameters": {"threshold": 2}}
+    report = filtered(tmp_path, [*GOOD, ("Yes.", "Ja, das ist so.")], settings)
+    assert report["dropped"]["LengthRatioFilter"] == 1
+    with pytest.raises(ConfigError, match=r"LengthRatioFilter: .*most.*fix its parameters"):
+        filtered(tmp_path, GOOD, settings | {"parameters": {"most": 2}})
 
 
 def test_recipes_without_filters_are_as_before() -> None:

@@ -83,7 +83,7 @@ class _Language(_Each):
     def __init__(self, settings: LanguageFilter, languages: Sequence[str]) -> None:
         super().__init__(languages)
         self._minimum, self._shortest, self._identifier = settings.minimum, settings.shortest, _identifier()
-        if unknown := [code for code in languages if code not in self._identifier.labels]:
+        if unknown := [code for code in languages if _base(code) not in self._identifier.labels]:
             raise ConfigError(
                 f"cleaning.filters: kind: language: py3langid does not know '{unknown[0]}'; take kind: script, or "
                 "leave the filter out"
@@ -92,8 +92,13 @@ class _Language(_Each):
     def keeps(self, text: str, language: str) -> bool:
         if sum(map(str.isalpha, text)) < self._shortest:
             return True
-        found, _ = self._identifier.classify(text)
-        return bool(found == language or dict(self._identifier.rank(text))[language] >= self._minimum)
+        (found, _), expected = self._identifier.classify(text), _base(language)
+        return bool(found == expected or dict(self._identifier.rank(text))[expected] >= self._minimum)
+
+
+def _base(code: str) -> str:
+    """Return the language of a code that may name a region or script too: ``pt-BR`` → ``pt``."""
+    return code.partition("-")[0]
 
 
 @cache
@@ -120,8 +125,8 @@ class _Script(_Each):
 
 def _letters(script: str | None, language: str) -> Any:
     """Return the pattern of a letter or mark of a language's script; raises ConfigError for an unknown script."""
-    names = ["Han", "Hiragana", "Katakana"] if language == "ja" and not script else []
-    names = names or [script or SCRIPTS.get(language, "Latin")]
+    names = ["Han", "Hiragana", "Katakana"] if _base(language) == "ja" and not script else []
+    names = names or [script or SCRIPTS.get(_base(language), "Latin")]
     try:
         return regex.compile("[" + "".join(rf"\p{{Script={name}}}" for name in names) + r"\p{Mn}\p{Mc}]")
     except regex.error:
