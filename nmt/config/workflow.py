@@ -71,6 +71,9 @@ class Workflow(Strict):
         False, description="true: a run whose results have warnings fails at its end (docs/how-to/warnings.md)"
     )
     results: UserPath = Field(Path("results"), description="folder that everything is written to")
+    container: str | None = Field(
+        None, description="image in which jobs run with `snakemake --sdm apptainer` (docs/how-to/containers.md)"
+    )
     tracking: Tracking = Field(Tracking(), description="MLflow")
     corpora: dict[Name, CustomCorpus] = Field(
         {}, description="your own text, by a name of your choosing (docs/how-to/own-corpus.md)"

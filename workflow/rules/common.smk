@@ -21,6 +21,11 @@ CONFIG_FILE = str(workflow.configfiles[-1]) if workflow.configfiles else "config
 
 
 PLAN = or_exit(Plan.load, config, os.path.relpath(CONFIG_FILE), TARGETS)
+if PLAN.settings.container:  # before all rules, which take it over
+
+    container: PLAN.settings.container
+
+
 LAYOUT = PLAN.layout
 # On a cluster a profile says how many (set-threads). Without a number there, each job has one.
 CORES = 1 if workflow.remote_exec else workflow.resource_settings.cores or 1
