@@ -209,7 +209,7 @@ def changed(path: str, value: object) -> dict[str, Any]:
 
 
 CHANGES: dict[str, tuple[dict[str, Any], dict[str, int]]] = {
-    "caption": (changed("caption", "Another"), {"report": 1, "all": 1}),
+    "caption": (changed("caption", "Another"), {"report": 1, "track_table": 1, "all": 1}),
     "dropout": (
         changed("systems.large.model.dropout", 0.3),
         {"train": 1, **AFTER_TRAINING},
