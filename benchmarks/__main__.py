@@ -18,7 +18,7 @@ ALL = {
     "decoding": ("Translating beside other toolkits", ("threads", "rounds")),
     "equality": ("What the optimisations change", ("threads",)),
     "growth": ("How the cost of training grows", ("threads",)),
-    "architectures": ("Options of the Transformer", ("rounds",)),
+    "architectures": ("Options of the Transformer", ()),
     "stages": ("Stages, start-up, a whole run", ("threads",)),
     "serve": ("The server under load", ("threads",)),
 }
