@@ -25,6 +25,7 @@ include: "workflow/rules/train.smk"
 include: "workflow/rules/average.smk"
 include: "workflow/rules/decode.smk"
 include: "workflow/rules/score.smk"
+include: "workflow/rules/comet.smk"
 include: "workflow/rules/report.smk"
 include: "workflow/rules/track.smk"
 include: "workflow/rules/last_words.smk"
@@ -37,8 +38,8 @@ rule all:
     localrule: True
 
 
-# Two targets a table file: `snakemake --cores all table_multi30k_transformer`, and inputs_multi30k_transformer for no more
-# than its systems and rows are made from: encoded text, test sets, features.
+# Targets of each table file, as `snakemake --cores all table_multi30k_transformer`; comet_… scores it by COMET, and inputs_…
+# makes no more than its systems and rows are made from: encoded text, test sets, features.
 for name in PLAN.tables:
 
     rule:
@@ -46,6 +47,13 @@ for name in PLAN.tables:
             f"table_{name}"
         input:
             PLAN.table_files(name),
+        localrule: True
+
+    rule:
+        name:
+            f"comet_{name}"
+        input:
+            [Path(scores).with_name("comet.json") for scores in PLAN.scores(name)],
         localrule: True
 
     rule:

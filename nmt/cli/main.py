@@ -36,7 +36,7 @@ SECTIONS = {
         alignment.align,
         alignment.attention,
     ],
-    "Scoring": [scoring.score, scoring.compare],
+    "Scoring": [scoring.score, scoring.compare, scoring.comet, scoring.comet_environment],
     "Tables": [tables.new, tables.check, tables.report, tables.page, tables.overview, tables.restore, tables.reproduce],
     "Tools": [
         track.track,

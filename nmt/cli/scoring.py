@@ -166,6 +166,56 @@ def compare(
     click.echo(json.dumps(compare_scores(first, second), indent=2))
 
 
+@click.command()
+@click.argument("hypotheses", type=PATH)
+@click.option("--source", type=PATH, required=True, help="Source of each line.")
+@click.option("--reference", type=PATH, show_default="none, for COMET-Kiwi", help="Reference of each line.")
+@click.option("--checkpoint", type=PATH, required=True, help="File of the checkpoint, checkpoints/model.ckpt.")
+@click.option("--python", type=PATH, default=".comet/bin/python", help="Python of COMET's environment.")
+@click.option(
+    "--against", type=PATH, show_default="none", help="Another system's translations: adds the paired bootstrap test."
+)
+@click.option("--out", type=PATH, show_default="none", help="File for the scores of all lines, as JSON.")
+def comet(
+    hypotheses: Path,
+    source: Path,
+    reference: Path | None,
+    checkpoint: Path,
+    python: Path,
+    against: Path | None,
+    out: Path | None,
+) -> None:
+    """Score the plain text file HYPOTHESES by COMET, or without --reference by COMET-Kiwi.
+
+    unbabel-comet lives in an environment of its own, which snakemake --cores 1 comet_environment makes.
+    """
+    from nmt.scoring.comet import compare, score_files
+    from nmt.system.files import check_not_input, check_writable, write_json
+
+    if out:
+        check_writable(out)
+        check_not_input(out, [hypotheses, source, *([reference] if reference else [])])
+    result = score_files(hypotheses, source, reference, checkpoint, python)
+    lines = [f"{result['score']:.2f} [{result['low']:.2f}, {result['high']:.2f}]  {result['signature']}"]
+    if against:
+        other = score_files(against, source, reference, checkpoint, python)
+        test = compare(other["scores"], result["scores"])
+        lines.append(f"{against}: {other['score']:.2f}; difference {test['difference']:+.2f}, p {test['p_value']:.3f}")
+        result |= {"against": str(against), **test}
+    if out:
+        write_json(out, result)
+    click.echo("\n".join(lines))
+
+
+@click.command("comet-environment")
+@click.argument("folder", type=PATH)
+def comet_environment(folder: Path) -> None:
+    """Install unbabel-comet into FOLDER, an environment of its own, some gigabytes in size."""
+    from nmt.scoring.comet import install
+
+    install(folder)
+
+
 def _check_no_plain(options: dict[str, Any], lowercase: bool | None) -> None:
     """Reject options that only plain text files have; raises ConfigError."""
     options = options | {"--lowercase or --cased": lowercase is not None}

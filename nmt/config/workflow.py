@@ -14,6 +14,7 @@ from pydantic import (
 from nmt.config.corpus.sources import CustomCorpus
 from nmt.config.data import Images
 from nmt.config.types import Name, Names, Positive, Seeds, Strict, UserPath
+from nmt.system.errors import ConfigError
 
 with warnings.catch_warnings():
     warnings.filterwarnings("ignore", 'Field name "register"')  # it hides a method of classes that nothing here calls
@@ -33,6 +34,26 @@ with warnings.catch_warnings():
         register: Name | None = Field(
             None, description="registered model; the model of each table's best row becomes its next version"
         )
+
+
+class CometSettings(Strict):
+    """The checkpoint of COMET or COMET-Kiwi, for the targets comet_TABLE."""
+
+    checkpoint: UserPath | None = Field(
+        None, description="file of the checkpoint, checkpoints/model.ckpt of a metric of unbabel-comet"
+    )
+    python: UserPath = Field(
+        Path(".comet/bin/python"), description="Python of an environment with unbabel-comet; the default is made here"
+    )
+
+    def given(self) -> Path:
+        """Return the checkpoint; raises ConfigError if there is none."""
+        if self.checkpoint is None or not self.checkpoint.is_file():
+            raise ConfigError(
+                f"config.yaml: comet.checkpoint: expected the file of a checkpoint, got {self.checkpoint or 'none'}; "
+                "docs/how-to/comet.md says where to get one"
+            )
+        return self.checkpoint
 
 
 def _or_none(value: Any) -> Any:
@@ -81,6 +102,7 @@ class Workflow(Strict):
     images: dict[Name, Images] = Field(
         {}, description="pictures of corpora, by the corpus's name (docs/how-to/images.md)"
     )
+    comet: CometSettings = Field(CometSettings(), description="COMET (docs/how-to/comet.md)")
     word_vectors: dict[Name, Annotated[UserPath | None, BeforeValidator(_or_none)]] = Field(
         {},
         description="files of word vectors (GloVe or word2vec text format), by the names that tables use; none: "

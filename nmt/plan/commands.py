@@ -172,6 +172,18 @@ def score_options(metrics: Iterable[str]) -> list[str]:
     return [f"--also={metric}" for metric in metrics]
 
 
+def comet_environment(folder: Word) -> list[str]:
+    """Install unbabel-comet into an environment of its own."""
+    return _command("comet-environment", folder)
+
+
+def comet(hypotheses: Word, *, source: Word, reference: Word, checkpoint: Word, python: Word, out: Word) -> list[str]:
+    """Score a row's translations by COMET."""
+    return _command(
+        "comet", hypotheses, source=source, reference=reference, checkpoint=checkpoint, python=python, out=out
+    )
+
+
 def report(table: Word, *, config: Word) -> list[str]:
     """Write a table and its figures."""
     return _command("report", table, config=config)
