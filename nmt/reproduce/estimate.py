@@ -1,6 +1,7 @@
 """How long a table's systems will take: all stages on a small sample of the text, and some updates of each training."""
 
 import math
+import os
 import subprocess
 import sys
 import time
@@ -34,6 +35,29 @@ MEASURED = 6.0
 WARM_UP, FEWEST = 3, 5
 BEAM = 0.5
 """Cost of a further hypothesis of a beam, as a share of greedy search."""
+
+
+class Stopwatch:
+    """Seconds that work would take on an idle machine: those of the clock, or of the processor if others had it too.
+
+    Args:
+        threads: of the work; 0 for work on a GPU, of which only the clock knows.
+    """
+
+    def __init__(self, threads: int = 1) -> None:
+        self._threads, self._clock, self._processor = threads, time.perf_counter(), sum(os.times()[:4])
+
+    @property
+    def clock(self) -> float:
+        """Seconds of the clock."""
+        return time.perf_counter() - self._clock
+
+    @property
+    def seconds(self) -> float:
+        """Seconds on an idle machine."""
+        if not self._threads:
+            return self.clock
+        return min(self.clock, (sum(os.times()[:4]) - self._processor) / self._threads)
 
 
 @dataclass
@@ -98,9 +122,9 @@ def estimate(plan: Plan, system: System, threads: int) -> Estimate:
 
 @contextmanager
 def _timed(found: Estimate, stage: str, factor: float = 1.0) -> Iterator[None]:
-    start = time.perf_counter()
+    watch = Stopwatch()
     yield
-    found.seconds[stage] = factor * (time.perf_counter() - start)
+    found.seconds[stage] = factor * watch.seconds
 
 
 def _sizes(raw: Path, limit: int | None) -> tuple[dict[str, int], float]:
@@ -147,35 +171,37 @@ def _measure_training(found: Estimate, encoded: Path, state: Path, system: Syste
     updates = trainer.updates.after(trainer.progress)
     for update in islice(updates, WARM_UP):
         trainer.train_on(update)
-    start, count = time.perf_counter(), 0
+    watch, count = Stopwatch(_threads(trainer, threads)), 0
     for update in updates:
         trainer.train_on(update)
         count += 1
-        if count >= FEWEST and time.perf_counter() - start > MEASURED:
+        if count >= FEWEST and watch.clock > MEASURED:
             break
-    count = count or 1
-    found.per_update = (time.perf_counter() - start) / count
+    found.per_update = watch.seconds / max(1, count)
     epoch = trainer.updates.per_epoch * found.kept / max(1, len(trainer.updates.data.indices))
     limits = [system.training.updates, system.training.epochs and system.training.epochs * epoch]
     found.updates = math.ceil(min(limit for limit in limits if limit is not None))
     number, unit = amount(system.training.validate_every)
     validations = found.updates / (number if unit == "updates" else number * max(1.0, epoch))
-    found.seconds["train"] = found.updates * found.per_update + validations * _validation(found, trainer)
+    found.seconds["train"] = found.updates * found.per_update + validations * _validation(found, trainer, threads)
 
 
-def _validation(found: Estimate, trainer: Trainer) -> float:
+def _threads(trainer: Trainer, threads: int) -> int:
+    return threads if trainer.device.type == "cpu" else 0
+
+
+def _validation(found: Estimate, trainer: Trainer, threads: int) -> float:
     """Measure one validation and return its seconds on the whole validation text.
 
     A model that is hardly trained writes translations of the greatest length, so the time of search is reduced.
     """
     pairs = trainer.validation.pairs
     ratio = found.pairs.get("valid", 0) / max(1, len(pairs.indices))
-    start = time.perf_counter()
+    watch = Stopwatch(_threads(trainer, threads))
     trainer.validation.loss(trainer.model)
-    seconds = time.perf_counter() - start
-    start = time.perf_counter()
+    seconds, watch = watch.seconds, Stopwatch(_threads(trainer, threads))
     trainer.validation.bleu(trainer.model)
-    search = time.perf_counter() - start
+    search = watch.seconds
     source, target = (float(side.lengths.mean()) for side in (pairs.source, pairs.target))
     search *= min(1.0, target / (2 * source + 10))
     found.per_sentence = search / max(1, len(pairs.indices))
@@ -190,9 +216,9 @@ def decoding(found: Estimate, sentences: int, beam: int) -> float:
 
 def job_seconds() -> float:
     """Measure how long the start of a job takes, which imports the packages of a stage."""
-    start = time.perf_counter()
+    watch = Stopwatch()
     subprocess.run([sys.executable, "-c", "import torch, nmt.config.table"], check=True)
-    return time.perf_counter() - start
+    return watch.seconds
 
 
 def spoken(seconds: float) -> str:
