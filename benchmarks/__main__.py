@@ -21,6 +21,7 @@ ALL = {
     "architectures": ("Options of the Transformer", ()),
     "stages": ("Stages, start-up, a whole run", ("threads",)),
     "serve": ("The server under load", ("threads",)),
+    "filters": ("Filters of training pairs", ()),
 }
 
 

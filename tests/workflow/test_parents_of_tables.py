@@ -49,7 +49,11 @@ def test_parents_run_first_and_only_their_content_counts(tmp_path: Path) -> None
     assert '"lowercase": false, "max_words": 50' in done.stdout and "b" * 64 in done.stdout
     (folder / "my models" / "a").rename(folder / "moved")
     project.write("workflow/tables/one.yaml", table("moved"))
-    assert jobs(project.snakemake("--dry-run").stdout) == {"report": 1, "track_table": 1, "all": 1}  # the table's file has changed
+    assert jobs(project.snakemake("--dry-run").stdout) == {
+        "report": 1,
+        "track_table": 1,
+        "all": 1,
+    }  # the table's file has changed
     made = read_json(folder / "moved" / "provenance.json")
     write_json(folder / "moved" / "provenance.json", made | {"weights_sha256": "c" * 64})
     assert trained(project.snakemake("--dry-run").stdout) == {"of_folder"}
