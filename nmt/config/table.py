@@ -34,6 +34,8 @@ Figure = Literal[
     "mask",
     "alignment",
     "picture",
+    "bleu-by-length",
+    "accuracy-by-frequency",
 ]
 ALWAYS = ("bleu", "chrf", "ter", "exact")
 """Metrics that are computed for every row."""

@@ -2,6 +2,7 @@
 
 import csv
 import io
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from nmt.report import html, markdown
 from nmt.report.corpora import chart
 from nmt.report.figures import plots
 from nmt.report.figures.heatmaps import Overlay, Panel, draw, draw_over
+from nmt.report.figures.profiles import PROFILES, Texts, draw_profile
 from nmt.report.grids import grids
 from nmt.report.records import ALIGNMENTS, keep, read_log
 from nmt.report.tables import build
@@ -78,11 +80,26 @@ def _draw(
                 _draw_alignments(name, table, layout, seeds, folder / figure)
             elif figure == "picture":
                 _draw_picture(name, table, layout, seeds, folder / figure, images)
+            elif figure in PROFILES:
+                draw_profile(figure, _texts(name, table, layout, seeds), folder / figure)
             else:
                 width = max(widths if figure == "positions-across" else [REPORTED, *widths])
                 plots.draw(figure, curves, width, folder / figure, table.published_curves)
         if chart.is_filtered(corpora):
             chart.draw_filters(corpora, folder / chart.NAME)
+
+
+def _texts(name: str, table: Table, layout: Layout, seeds: Sequence[int]) -> dict[str, Texts]:
+    """The translations of each system's first row on the first test set, by its first seed."""
+    found: dict[str, Texts] = {}
+    for row in table.rows:
+        if row.system and row.system not in found and table.test_of(row) == table.tests[0] and not row.ensemble:
+            folder = layout.scores(name, row, table.tests[0], table.seeds_of(row.system, seeds)[0])
+            system = table.systems[row.system]
+            ours, theirs = (list(read_lines(folder / f"{text}.tok")) for text in ("hypotheses", "references"))
+            training = read_lines(layout.clean(system) / f"train.{system.target}")
+            found[row.system] = Texts(ours, theirs, Counter(word for line in training for word in line.split()))
+    return found
 
 
 def _draw_alignments(name: str, table: Table, layout: Layout, seeds: Sequence[int], out: Path) -> None:

@@ -38,6 +38,8 @@ TITLES: dict[Figure, str] = {
     "mask": "Causal mask of the decoder",
     "alignment": "Attention of the decoder over the source",
     "picture": "Attention of the decoder over the picture",
+    "bleu-by-length": "BLEU by the length of the sentence",
+    "accuracy-by-frequency": "Words translated right, by their frequency in the training text",
 }
 
 POSITIONS, MASKED = 50, 12  # positions shown in the figures of the positional encoding and of the mask

@@ -1,0 +1,40 @@
+"""Profiles of errors, against values counted by hand."""
+
+from collections import Counter
+from pathlib import Path
+
+import fakes
+import pytest
+
+from nmt.plan.layout import Layout
+from nmt.report.figures.profiles import Texts, accuracy_by_frequency, bleu_by_length
+from nmt.report.write import report
+
+TEXTS = Texts(
+    ["a b c d e", "a a x", "r r r r r r"],
+    ["a b c d e", "a rare x", "r s r s r s"],
+    Counter({"a": 10, "b": 1, "c": 9, "d": 100, "e": 1000, "r": 20000, "x": 1}),
+)
+
+
+def test_accuracy_by_frequency() -> None:
+    assert accuracy_by_frequency(TEXTS) == {
+        0: (0.0, 4),  # "rare", and "s" three times
+        1: (100.0, 3), 2: (100.0, 2), 3: (100.0, 1), 4: (100.0, 1), 5: (100.0, 3),
+    }  # fmt: skip
+
+
+def test_bleu_by_length() -> None:
+    short, long = bleu_by_length(TEXTS).values()
+    assert short[1] == 2 and 0 < short[0] < 100 and long[1] == 1
+    assert bleu_by_length(Texts(TEXTS.references, TEXTS.references, {}))[0] == (pytest.approx(100), 2)
+
+
+def test_a_table_draws_the_profiles_that_it_names(tmp_path: Path) -> None:
+    layout, figures = Layout(tmp_path / "results"), ["bleu-by-length", "accuracy-by-frequency"]
+    table = fakes.table(figures=figures)
+    fakes.write_results(layout, "toy", table, [1])
+    report("toy", table, layout, [1])
+    drawn = {file.name for file in layout.figures("toy").iterdir()}
+    assert drawn == {f"{figure}.{kind}" for figure in figures for kind in ("png", "svg")}
+    assert "BLEU by the length of the sentence" in (tmp_path / "results/tables/toy.html").read_text()
