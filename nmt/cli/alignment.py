@@ -67,10 +67,9 @@ def align(
 
     Each line has the links of a pair in Pharaoh format, 0-0 1-2: source word and target word, counted from 0.
     """
-    from tqdm import tqdm
-
     from nmt.scoring.files import read_texts
     from nmt.system.files import check_not_input, check_writable
+    from nmt.system.progress import Progress
     from nmt.translation.align import align as align_pairs
     from nmt.translation.align import links_of, pharaoh
 
@@ -82,7 +81,7 @@ def align(
     translator = load_translator(model, device, threads, single=True)
     for pair in files:
         check_endings(translator.languages, *pair)
-    with tqdm(total=sum(len(text["source"]) for text in texts), unit="pair", disable=None) as bar:
+    with Progress("align", sum(len(text["source"]) for text in texts), "pair") as bar:
         alignments, *chosen_by = [align_pairs(translator, t["source"], t["target"], bar.update, head) for t in texts]
     chosen = _chosen_layer(layer, chosen_by[0] if chosen_by else alignments, gold)
     rows = [(alignment, links_of(alignment, chosen)) for alignment in alignments]

@@ -204,11 +204,10 @@ def logprob(
     Each line has the log-probability (nats), the perplexity per piece and the number of pieces, EOS counted. Totals go
     to standard error.
     """
-    from tqdm import tqdm
-
     from nmt.data.features import no_pictures
     from nmt.scoring.files import read_texts
     from nmt.system.files import check_not_input, check_writable
+    from nmt.system.progress import Progress
     from nmt.translation.forced import score_pairs, totals
     from nmt.translation.formats import likelihood_json, likelihood_line
 
@@ -220,7 +219,7 @@ def logprob(
     check_endings(translator.languages, source, target)
     count = len(texts["source"])
     pictures = translator.pictures(images, None, count) if images else no_pictures
-    with tqdm(total=count, unit="pair", disable=None) as bar:
+    with Progress("logprob", count, "pair") as bar:
         scored = score_pairs(translator, texts["source"], texts["target"], pictures, bar.update)
     total = totals(scored, texts["target"])
     if as_json:

@@ -15,6 +15,7 @@ from nmt.system.chunks import WHOLE, Chunks, Shard, blocks, mark
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import DROPPED, atomic_directory, build_stored, copy_file, read_json, sha256, write_json
 from nmt.system.lines import count_lines, read_lines
+from nmt.system.progress import Progress
 from nmt.text.subwords import SIDES, Vocabulary, load_vocabularies
 
 SPLITS = ("train", "valid")
@@ -145,14 +146,18 @@ def _encode_chunks(
     """Encode the missing chunks of a shard of one text; return the paths of all chunks."""
     lines = count_lines(text)
     numbers = chunks.numbers(lines, shard)
-    for place, block in chunks.missing(read_lines(text, numbers.start * CHUNK), numbers, name):
-        with atomic_directory(place) as part, (part / IDS).open("wb") as ids, (part / LENGTHS).open("wb") as lengths:
-            while batch := list(islice(block, BATCH)):
-                # The seed depends only on the text and the round, so resuming and sharding do not change the ids.
-                seed = zlib.crc32("\n".join([name, *batch]).encode()) if dropout else 0
-                rows = vocabulary.encode(batch, dropout, seed)
-                ids.write(np.fromiter(chain.from_iterable(rows), _dtype(vocabulary)).data)  # `tofile` hides a full disk
-                lengths.write(np.fromiter(map(len, rows), np.int64, len(rows)).data)
+    total = min(lines, CHUNK * len(numbers))
+    with Progress(f"encode {text.name}", total, "line") as shown:
+        for place, block in chunks.missing(read_lines(text, numbers.start * CHUNK), numbers, name):
+            with atomic_directory(place) as part, (part / IDS).open("wb") as ids, (part / LENGTHS).open("wb") as sizes:
+                while batch := list(islice(block, BATCH)):
+                    # The seed depends only on the text and round, so resuming and sharding do not change the ids.
+                    seed = zlib.crc32("\n".join([name, *batch]).encode()) if dropout else 0
+                    rows = vocabulary.encode(batch, dropout, seed)
+                    flat = np.fromiter(chain.from_iterable(rows), _dtype(vocabulary))
+                    ids.write(flat.data)  # `tofile` hides a full disk
+                    sizes.write(np.fromiter(map(len, rows), np.int64, len(rows)).data)
+                    shown.update(len(batch))
     return chunks.paths(lines, name)
 
 

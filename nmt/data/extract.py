@@ -19,6 +19,7 @@ from nmt.system import machine
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import check_writable, read_json, sha256, write_json
 from nmt.system.lines import read_lines
+from nmt.system.progress import Progress
 from nmt.system.warnings import warn
 
 SIDE, GRID = 224, 7  # pixels and regions along each side of a network's input picture
@@ -134,12 +135,10 @@ def _run(
     paths: Sequence[Path], network: Extractor, part: Path, made_of: dict[str, Any], batch: int, device: torch.device
 ) -> _Progress:
     """Extract the features of the remaining pictures, after those that were faulty before; return the progress."""
-    from tqdm import tqdm
-
     progress, array = _resume(part, made_of)
     retried, progress.faulty = sorted(progress.faulty), {}
     rows = [*retried, *range(progress.done, len(paths))]
-    with tqdm(total=len(paths), initial=len(paths) - len(rows), unit="image", disable=None) as bar:
+    with Progress("features", len(paths), "image", len(paths) - len(rows)) as bar:
         for number, start in enumerate(range(0, len(rows), batch), 1):
             batch_rows = rows[start : start + batch]
             pictures = [_read(paths[row], row, progress.faulty) for row in batch_rows]

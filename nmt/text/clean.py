@@ -27,6 +27,7 @@ from nmt.system.chunks import WHOLE, Chunks, Shard, mark
 from nmt.system.errors import DataError
 from nmt.system.files import DROPPED, atomic_directory, read_json, write_json
 from nmt.system.lines import count_lines, read_lines
+from nmt.system.progress import Progress
 from nmt.system.warnings import say, warn
 from nmt.text.characters import is_blank, latin_only, length, visible_only
 from nmt.text.filters.apply import apply_filters
@@ -249,13 +250,14 @@ def _clean_chunks(
     languages = [file.suffix.removeprefix(".") for file in files]
     apart = read_json(files[0].with_name("corpus.json"))["corpus"] in JOINERS_APART
     work = partial(_clean_batch, [Cleaner(recipe, language, apart) for language in languages], split == "train")
-    for place, block in chunks.missing(pairs, numbers, f"{split}-"):
-        with atomic_directory(place) as part:
-            _write_chunk(part, run(work, _batches(block)))
+    with Progress(f"clean {split}", min(lines, CHUNK * len(numbers)), "pair") as shown:
+        for place, block in chunks.missing(pairs, numbers, f"{split}-"):
+            with atomic_directory(place) as part:
+                _write_chunk(part, run(work, _batches(block)), shown)
     return chunks.paths(lines, f"{split}-")
 
 
-def _write_chunk(folder: Path, batches: Iterable[Cleaned]) -> None:
+def _write_chunk(folder: Path, batches: Iterable[Cleaned], shown: Progress) -> None:
     """Write cleaned batches as one chunk, in the files that `nmt.text.join` reads."""
     counts: Counter[str] = Counter()
     with ExitStack() as stack:
@@ -264,6 +266,7 @@ def _write_chunk(folder: Path, batches: Iterable[Cleaned]) -> None:
             counts.update(batch_counts)
             for name, data in contents.items():
                 files[name].write(data)
+            shown.update(batch_counts["read"])
     write_json(folder / COUNTS, counts)
 
 

@@ -12,6 +12,7 @@ from tqdm import tqdm
 
 from nmt.system import machine
 from nmt.system.files import read_records, write_text
+from nmt.system.progress import remaining
 from nmt.training.checkpoint import Progress
 
 RECORD_EVERY = 50  # updates between two training records
@@ -68,8 +69,8 @@ class Log:
 class ProgressMeter:
     """Measures time and speed of a training and shows them: a bar on a terminal, plain lines elsewhere."""
 
-    def __init__(self, total: int, progress: Progress, shown: bool = True) -> None:
-        self._total, self._shown = total, shown
+    def __init__(self, total: int, progress: Progress, shown: bool = True, name: str = "") -> None:
+        self._total, self._shown, self._name, self._bleu = total, shown, name, ""
         hidden = not (shown and sys.stderr.isatty())
         self._bar = tqdm(total=total, initial=progress.update, unit="update", disable=hidden, dynamic_ncols=True)
         self._ticked = time.perf_counter()
@@ -100,16 +101,20 @@ class ProgressMeter:
             self._bar.update(done - self._bar.n)
             self._bar.set_postfix(loss=f"{record['loss']:.3f}", tokens_s=record["tokens_per_second"])
         elif done % LINE_EVERY == 0 or done == self._total:
-            left = int(record["seconds"] / done * (self._total - done))
-            self._print(f"{format_record(record)}  {done}/{self._total}  {left // 60}:{left % 60:02d} to go")
+            self._print(f"{format_record(record)}{self._bleu}  {done}/{self._total}  {self._left(record)}")
 
     def show_validation(self, record: dict[str, Any]) -> None:
-        """Show a validation record."""
-        self._print(format_record(record))
+        """Show a validation record, with its BLEU and the time that is left."""
+        self._bleu = f"  BLEU {record['bleu']:.2f}" if record.get("bleu") is not None else ""
+        self._print(f"{format_record(record)}  {self._left(record)}")
+
+    def _left(self, record: dict[str, Any]) -> str:
+        done = record["update"]
+        return remaining(round(record["seconds"] / max(1, done) * (self._total - done)))
 
     def _print(self, line: str) -> None:
         if self._shown:
-            tqdm.write(line, file=sys.stderr)  # leaves the bar whole
+            tqdm.write(f"{self._name}  {line}" if self._name else line, file=sys.stderr)  # leaves the bar whole
 
 
 def format_record(record: dict[str, Any]) -> str:

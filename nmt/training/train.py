@@ -79,6 +79,7 @@ def train(
             if processes.first:
                 claim_state(state, same, inputs["config"])
             trainer = Trainer(encoded, state, config, seed, chosen, images, processes, start, parent, links)
+            trainer.name = f"{name}, seed {seed}"
             if processes.first:
                 facts = {"name": name, "identity": same, "corpus": meta["corpus"], "code_version": version}
                 _run_and_write(trainer, encoded, run, config, inputs, facts)

@@ -49,6 +49,7 @@ class Trainer:
     ) -> None:
         """Build the model and resume from ``state``; the arguments are those of `nmt.training.train.train`."""
         self.config, self.device, self.processes = config.training, device, processes
+        self.name = ""  # in the lines for people
         meta = read_meta(encoded)
         torch.manual_seed(seed)
         sizes = [meta["vocabulary"][side] for side in SIDES]
@@ -100,7 +101,7 @@ class Trainer:
         signals, saved = [0], self.progress.seconds
         with (
             signal_handlers(lambda number, _: signals.append(number)),
-            ProgressMeter(self.updates.total, self.progress, self.processes.first) as self.meter,
+            ProgressMeter(self.updates.total, self.progress, self.processes.first, self.name) as self.meter,
         ):
             for update in () if self.ended() else self.updates.after(self.progress):
                 self.train_on(update)

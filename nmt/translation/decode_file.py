@@ -28,6 +28,7 @@ from nmt.system.files import (
 )
 from nmt.system.interrupt import Interrupted, signal_handlers
 from nmt.system.lines import count_lines, read_lines
+from nmt.system.progress import Progress
 from nmt.system.workers import processes_for
 from nmt.translation.translator import Attentions, Translation, Translator
 
@@ -74,8 +75,6 @@ def decode_file(
         ConfigError, DataError: see `Translator.load`; the source cannot be read, or ``out`` not be written.
         Interrupted: a signal has asked the process to stop.
     """
-    from tqdm import tqdm
-
     _check_out(out, source)
     translator = Translator.load(model, device, threads, processes_for(device, threads))
     sentences = count_lines(source)
@@ -86,7 +85,7 @@ def decode_file(
     chunks = Chunks(out, digest([provenance, translator.device.type]), CHUNK)
     numbers = chunks.numbers(sentences, shard or WHOLE)
     translations = Translations(translator, source, decoding, pictures, chunks, numbers)
-    with tqdm(total=min(sentences, CHUNK * len(numbers)), unit="sentence", disable=None) as bar:
+    with Progress(f"translate {name or source}", min(sentences, CHUNK * len(numbers)), "sentence") as bar:
         seconds = translations.translate(bar.update)
     if shard:
         return
