@@ -18,7 +18,7 @@ from nmt.plan.systems import as_json
 from nmt.reproduce.runs import Run
 
 LINES = [(f"A dog sees {n} cats in the park.", f"狗 在 公园 里 看见 {n} 只 猫 。") for n in range(40)]
-UNSEGMENTED = ("Two dogs see one cat.", "两只狗在公园里看见一只猫在树上。")
+TOKENISED = ("Two dogs &apos; see one cat .", "两 只 狗 看见 一 只 猫 。")
 LONG = (" ".join(["A dog sees a cat in the park."] * 20), "狗 看见 猫 。")
 SYSTEM: dict[str, Any] = {
     "corpus": "mine", "languages": "en-zh", "subwords": {"size": 90},
@@ -30,8 +30,8 @@ TABLE = {"caption": "c", "tests": ["news"], "systems": {"tiny": SYSTEM}, "rows":
 
 
 def degraded(folder: Path) -> Project:
-    """A project whose training text is not segmented everywhere, and whose test set has a line that is too long."""
-    splits = {"train": [*LINES, UNSEGMENTED], "valid": LINES[:2], "news": [*LINES[:3], LONG]}
+    """A project whose training text is tokenised in one line, and whose test set has a line that is too long."""
+    splits = {"train": [*LINES, TOKENISED], "valid": LINES[:2], "news": [*LINES[:3], LONG]}
     for split, pairs in splits.items():
         for side, language in enumerate(("en", "zh")):
             lines = "".join(f"{pair[side]}{split}\n" for pair in pairs)  # no pair is in two splits
@@ -76,12 +76,12 @@ def test_three_degradations_are_said_last_noted_and_mended(tmp_path: Path, monke
     assert first.returncode == 0 and jobs(first.stdout) == {"report": 1, "track": 1, "track_table": 1, "all": 1}, (
         first.stdout
     )
-    segments, cut, lost, *_ = warnings(first.stdout)
-    assert re.search(r"/raw/train\.zh: 1 of 41 lines have no spaces between words.*; segment the text", segments)
+    tokenised, cut, lost, *_ = warnings(first.stdout)
+    assert re.search(r"/raw/train\.en: 1 of 41 lines have marks of a tokeniser.*; give raw text", tokenised)
     assert re.search(r"/news\.en: 1 of 4 sources were cut to 58 pieces.*; split long lines", cut)
     assert re.search(r"MLflow lacks this run: .*; nothing else is lost; once the store works, run the work", lost)
     assert "\nMLflow   " not in first.stdout
-    notes = ["1 of 41 lines have no spaces", "1 of 4 sources were cut"]
+    notes = ["1 of 41 lines have marks of a tokeniser", "1 of 4 sources were cut"]
     for kind in ("md", "html", "json"):
         text = (tmp_path / f"results/tables/one.{kind}").read_text()
         assert all(note in text for note in notes) and "MLflow" not in text
@@ -89,8 +89,8 @@ def test_three_degradations_are_said_last_noted_and_mended(tmp_path: Path, monke
     second = project.snakemake()  # the store is free now
     again = {"track": 1, "track_table": 1, "all": 1}
     assert second.returncode == 0 and jobs(second.stdout) == again, second.stdout
-    assert warnings(second.stdout) == [segments, cut] and "\nMLflow   sqlite:///" in second.stdout
+    assert warnings(second.stdout) == [tokenised, cut] and "\nMLflow   sqlite:///" in second.stdout
     third = project.snakemake("--config", "strict=true")
-    assert "Nothing to be done" in third.stdout and warnings(third.stdout) == [segments, cut]
+    assert "Nothing to be done" in third.stdout and warnings(third.stdout) == [tokenised, cut]
     told = "snakemake: strict: true: expected results without warnings, got the 2 above; do what they say"
     assert third.returncode == 1 and third.stdout.splitlines()[-1].startswith(told)

@@ -31,9 +31,9 @@ rule track:
         marker="<results>/runs/{table}/{system}/seed{seed}/tracked.json",
     log:
         "<logs>/track/{table}/{system}/seed{seed}.log",
-    localrule: True
     wildcard_constraints:
         seed=r"\d+",
+    localrule: True
     conda:
         ENVIRONMENT
     resources:
@@ -61,7 +61,7 @@ rule track_table:
         table="<results>/tables/{table}.json",
         page="<results>/tables/{table}.html",
         figures=lambda w: LAYOUT.figures(w.table),
-        trainings=lambda w: [marker for marker in PLAN.markers(w.table) if "/seed" in marker],
+        trainings=lambda w: [marker for marker in PLAN.markers(w.table) if Path(marker).parent.name.startswith("seed")],
     output:
         marker="<results>/runs/{table}/tracked.json",
     log:
