@@ -48,8 +48,7 @@ def train(
         run: the folder of this training.
         config: what to train.
         seed: of everything that is random.
-        device: as for `nmt.system.machine.prepare`.
-        threads: CPU threads of each process.
+        device, threads: of each process, as for `nmt.system.machine.prepare`.
         name: table/system.
         images: for a multimodal model, the folder of ``train.npy`` and ``valid.npy``.
         vectors: files of word vectors to initialise embeddings, by side (`nmt.training.word_vectors.load_vectors`).
