@@ -1,5 +1,6 @@
 """Commands beside the pipeline: serve a model, convert it, describe settings and this machine."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,7 @@ import click
 
 from nmt.cli.options import OUTPUT, PATH, PositiveNumber, check_languages, device_options
 from nmt.config.choices import QUANTIZATIONS
+from nmt.system.errors import ConfigError
 
 
 @click.command()
@@ -22,6 +24,13 @@ from nmt.config.choices import QUANTIZATIONS
     show_default="none",
     help="A further name of this machine that addresses of the page may have. Can be given several times.",
 )
+@click.option(
+    "--token",
+    envvar="NMT_SERVE_TOKEN",
+    show_default="none on this machine",
+    help="Secret that requests must bring; also the variable NMT_SERVE_TOKEN.",
+)
+@click.option("--no-token", is_flag=True, help="Open the page to other machines without a token.")
 @device_options
 def serve(
     models: tuple[Path, ...],
@@ -29,6 +38,8 @@ def serve(
     port: int,
     rate: float,
     allowed: tuple[str, ...],
+    token: str | None,
+    no_token: bool,
     device: str,
     threads: int | None,
 ) -> None:
@@ -39,7 +50,21 @@ def serve(
     from nmt.serve.limits import Limits
     from nmt.serve.server import serve as run_server
 
-    run_server(models, host, port, device, threads, Limits(rate=rate), allowed)
+    check_token(host, token, no_token)
+    run_server(models, host, port, device, threads, Limits(rate=rate), allowed, token)
+
+
+def check_token(host: str, token: str | None, no_token: bool) -> None:
+    """Raise ConfigError if the page is open to other machines and nothing says who may use it."""
+    if token is not None and (no_token or not re.fullmatch(r"[\w.~+/=-]{8,}", token, re.ASCII)):
+        expected = "no --no-token beside it" if no_token else "8 or more letters, digits or . _ ~ + / = -"
+        raise ConfigError(f"--token: expected {expected}; python -c 'import secrets; print(secrets.token_urlsafe())'")
+    local = host == "localhost" or host.startswith("127.") or host == "::1"
+    if not (local or token or no_token):
+        raise ConfigError(
+            f"--host {host}: expected --token SECRET, since other machines can reach this address, got none; give one, "
+            "or --no-token to let everybody in"
+        )
 
 
 @click.command()

@@ -3,6 +3,7 @@
 import asyncio
 import ipaddress
 import logging
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -22,7 +23,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from nmt.config.decoding import Decoding
 from nmt.config.types import Strict
-from nmt.serve.limits import BODY, NBEST, SAMPLES, TEXT, WORDS, Limits, Queue, Rate, Refused, shown
+from nmt.serve.batching import Queue
+from nmt.serve.describe import openapi
+from nmt.serve.door import Door
+from nmt.serve.limits import BODY, NBEST, SAMPLES, TEXT, WORDS, Limits, Rate, Refused, shown
+from nmt.serve.metrics import TYPE, Metrics
 from nmt.serve.models import ServedModel
 
 PAGE = Path(__file__).parent / "page"
@@ -45,10 +50,15 @@ class Question(Strict):
     """The fields of every request."""
 
     model: str
+
+
+class Sentence(Question):
+    """A request about one sentence."""
+
     text: str
 
 
-class Translate(Question):
+class Translate(Sentence):
     """The body of POST /api/translate."""
 
     nbest: int = Field(5, ge=1, le=NBEST)
@@ -69,7 +79,7 @@ class Translate(Question):
         )  # fmt: skip
 
 
-class Attention(Question):
+class Attention(Sentence):
     """The body of POST /api/attention."""
 
     ids: list[int] = Field(max_length=BODY)
@@ -83,7 +93,7 @@ class Application:
     def __init__(self, models: Sequence[ServedModel], limits: Limits) -> None:
         self.models = {model.name: model for model in models}
         self.queues = {model.name: Queue(limits) for model in models}
-        self.limits, self.rate = limits, Rate(limits)
+        self.limits, self.rate, self.metrics = limits, Rate(limits), Metrics()
 
     async def page(self, _: Request) -> Response:
         """GET /"""
@@ -96,16 +106,47 @@ class Application:
 
     async def translate(self, request: Request) -> Response:
         """POST /api/translate"""
-        return await self._answer(request, Translate, lambda model, q: model.translate(q.text, q.decoding()))
+
+        def work(queue: Queue, model: ServedModel, q: Translate) -> Awaitable[bytes]:
+            decoding = q.decoding()
+            kind = None if decoding.sampling else decoding.model_dump_json()  # samples depend on the batch
+            return queue.run_together(kind, q.text, lambda texts: model.translate_all(texts, decoding))
+
+        return await self._answer(request, Translate, work)
 
     async def attention(self, request: Request) -> Response:
         """POST /api/attention"""
-        return await self._answer(
-            request, Attention, lambda model, q: model.attention(q.text, q.ids, q.sublayer, q.layer)
-        )
+
+        def work(queue: Queue, model: ServedModel, q: Attention) -> Awaitable[bytes]:
+            return queue.run(lambda: model.attention(q.text, q.ids, q.sublayer, q.layer))
+
+        return await self._answer(request, Attention, work)
+
+    async def count(self, _: Request) -> Response:
+        """GET /metrics"""
+        return Response(self.metrics.text(self.queues), media_type=TYPE)
+
+    async def openapi(self, _: Request) -> Response:
+        """GET /openapi.json"""
+        return JSONResponse(openapi({"/api/translate": Translate, "/api/attention": Attention}))
 
     async def _answer(
-        self, request: Request, shape: type[QuestionType], compute: Callable[[ServedModel, QuestionType], bytes]
+        self,
+        request: Request,
+        shape: type[QuestionType],
+        work: Callable[[Queue, ServedModel, QuestionType], Awaitable[bytes]],
+    ) -> Response:
+        """Answer a request and count it."""
+        started = time.perf_counter()
+        response = await self._answered(request, shape, work)
+        self.metrics.count(request.url.path, response.status_code, time.perf_counter() - started)
+        return response
+
+    async def _answered(
+        self,
+        request: Request,
+        shape: type[QuestionType],
+        work: Callable[[Queue, ServedModel, QuestionType], Awaitable[bytes]],
     ) -> Response:
         """Check, read and answer a request. An error ends only this request, and no message or log quotes its text."""
         try:
@@ -114,15 +155,17 @@ class Application:
             if question.model not in self.models:
                 raise Refused(404, "no such model", ", ".join(map(shown, self.models)), shown(question.model))
             model = self.models[question.model]
-            work = self.queues[model.name].run(lambda: compute(model, question))
-            return Response(await _while_connected(request, work), media_type=JSON)
+            answer = work(self.queues[model.name], model, question)
+            return Response(await _while_connected(request, answer), media_type=JSON)
         except Refused as refusal:
             return refusal.response()
         except Exception as error:
             return _internal(error)
 
 
-def build(models: Sequence[ServedModel], limits: Limits, host: str, allowed: Sequence[str] = ()) -> ASGIApp:
+def build(
+    models: Sequence[ServedModel], limits: Limits, host: str, allowed: Sequence[str] = (), token: str | None = None
+) -> ASGIApp:
     """Build the application that serves these models.
 
     Args:
@@ -130,6 +173,7 @@ def build(models: Sequence[ServedModel], limits: Limits, host: str, allowed: Seq
         limits: rate, queue and times.
         host: the name or address that the server is bound to; requests to it are answered.
         allowed: further names, in small letters; requests to them are answered too.
+        token: what every request must bring; None if nothing.
     """
     application = Application(models, limits)
     routes = [
@@ -137,10 +181,13 @@ def build(models: Sequence[ServedModel], limits: Limits, host: str, allowed: Seq
         Route("/api/models", application.describe),
         Route("/api/translate", application.translate, methods=["POST"]),
         Route("/api/attention", application.attention, methods=["POST"]),
+        Route("/metrics", application.count),
+        Route("/openapi.json", application.openapi),
         Mount("/static", StaticFiles(directory=PAGE)),
     ]
     handlers = {HTTPException: _no_such_page, Exception: lambda _, error: _internal(error)}
-    return Guard(Starlette(routes=routes, exception_handlers=handlers), host, allowed)
+    app: ASGIApp = Starlette(routes=routes, exception_handlers=handlers)
+    return Guard(Door(app, token) if token else app, host, allowed)
 
 
 class Guard:
@@ -259,7 +306,7 @@ def _internal(error: Exception) -> Response:
 def _no_such_page(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     requested = f"{request.method} {request.url.path}"
-    known = "GET /, GET /api/models, POST /api/translate, POST /api/attention"
+    known = "GET /, GET /api/models, POST /api/translate, POST /api/attention, GET /metrics"
     response = Refused(error.status_code, error.detail.lower(), known, shown(requested)).response()
     response.headers.update(error.headers or {})  # a wrong method needs the header Allow
     return response

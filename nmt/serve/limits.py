@@ -1,16 +1,11 @@
 """Limits of a request: its size, the rate of each client, and the time that it may wait for a model."""
 
-import asyncio
 import math
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, TypeVar
 
 from starlette.responses import JSONResponse
-
-Result = TypeVar("Result")
 
 BODY = 32 * 1024
 """Maximum size of a request's body, in bytes."""
@@ -26,6 +21,9 @@ TEXT_PIECES = 1000
 
 PIECES = 200
 """Maximum number of subword pieces of a sentence; a model may have a lower limit."""
+
+BATCH = 16
+"""Maximum number of requests that are computed together."""
 
 NBEST = 10
 """Maximum number of translations of a sentence."""
@@ -106,42 +104,3 @@ class Rate:
             del self.due[next(iter(self.due))]  # the client without a request for the longest time
         if early > 0:
             raise Refused(429, "too many requests", f"at most {self.limits.rate:g} a second", "more", early)
-
-
-class Queue:
-    """The queue of requests for one model, which computes one request at a time, in its own thread."""
-
-    def __init__(self, limits: Limits) -> None:
-        self.limits = limits
-        self.thread = ThreadPoolExecutor(1)
-        self.free = asyncio.Lock()
-        self.waiting = 0
-
-    async def run(self, job: Callable[[], Result]) -> Result:
-        """Wait for a turn, then run the job. A job that is cancelled while it waits never starts.
-
-        Raises:
-            Refused: the queue is full, or the wait was too long.
-        """
-        await self._turn()
-        running = asyncio.get_running_loop().run_in_executor(self.thread, job)
-        running.add_done_callback(self._done)
-        return await asyncio.shield(running)  # cancelling cannot stop the thread, so the turn lasts until it ends
-
-    async def _turn(self) -> None:
-        expected = f"at most {self.limits.waiting} waiting requests, and a turn within {self.limits.patience:g} s"
-        if self.waiting >= self.limits.waiting:
-            raise Refused(503, "the model is busy", expected, f"{self.waiting} waiting", 1)
-        self.waiting += 1
-        try:
-            async with asyncio.timeout(self.limits.patience):
-                await self.free.acquire()
-        except TimeoutError:
-            raise Refused(503, "the model is busy", expected, "no turn", 1) from None
-        finally:
-            self.waiting -= 1
-
-    def _done(self, running: "asyncio.Future[Any]") -> None:
-        self.free.release()
-        if not running.cancelled():
-            running.exception()  # retrieve it, otherwise asyncio prints an exception that nobody awaits

@@ -3,8 +3,9 @@
 import json
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -13,20 +14,35 @@ from nmt.report.figures.attention_maps import PARTS
 from nmt.serve.limits import NAME, PIECES, TEXT, TEXT_PIECES, WORDS, Refused, shown
 from nmt.system.errors import ConfigError, printable
 from nmt.system.files import Json, read_json
+from nmt.system.lines import read_lines
 from nmt.text.clean import Cleaner
 from nmt.translation.sentences import Sentences, combined
 from nmt.translation.standalone import SETTINGS, ExportedModel
 from nmt.translation.translator import Translation, Translator, fitting
 
+Result = TypeVar("Result")
 MARKUP = re.compile(r"<(?:/?[A-Za-z][^<>]*|!--.*?--|![A-Za-z][^<>]*)>", re.DOTALL)
 NO_ATTENTION = "An export for CTranslate2 gives no attention. Serve the model directory to see it."
 NO_WORDS = ("no words", "at least one word of the model's characters", "none left after cleaning")
+EXAMPLES = 4
+"""Number of sentences that the page offers to try."""
+EXAMPLE_WORDS = 30
+"""Maximum number of words of such a sentence."""
+SENTENCES = {
+    "en": ["A dog runs across the grass.", "Two men sit on a bench."],
+    "de": ["Ein Hund rennt über das Gras.", "Zwei Männer sitzen auf einer Bank."],
+    "fr": ["Un chien court dans l'herbe.", "Deux hommes sont assis sur un banc."],
+    "hi": ["एक कुत्ता घास पर दौड़ता है।"],
+}
 DIGITS = 4
 """Decimal places of a weight or score."""
 
 
 class ServedModel:
     """A loaded model; its answers are JSON, in bytes."""
+
+    examples: Sequence[str] = ()
+    """Sentences to try."""
 
     def __init__(self, name: str, translator: Translator) -> None:
         self.name, self.translator, self.vocabulary = name, translator, translator.source
@@ -45,7 +61,7 @@ class ServedModel:
             "kind": type(self.translator.model).__name__,
             "parameters": self.translator.parameters,
             "tokenised": self.translator.cleaning.tokenize == "moses",
-            "lowercase": self.translator.cleaning.lowercase,
+            "lowercase": self.translator.cleaning.lowercase, "examples": self.examples,
             "attention": {part: {"layers": layers, "heads": heads} for part, (layers, heads) in self.sublayers.items()},
         }  # fmt: skip
 
@@ -55,31 +71,53 @@ class ServedModel:
         The sentences of each line are translated one by one, and lines stay lines. A forced beginning is one of a
         single sentence, so the lines stay whole then.
         """
+        [result] = self.translate_all([text], decoding)
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    def translate_all(self, texts: Sequence[str], decoding: Decoding) -> list[bytes | Exception]:
+        """Translate several texts in one search; return the answer of each, or the error that it causes."""
+        divided = [_attempt(self._divide, text, decoding) for text in texts]
+        good = [lines for lines in divided if not isinstance(lines, Exception)]
+        every = [part for lines in good for line in lines for part in line]
+        try:
+            found = iter(self._search(every, decoding) if every else [])
+        except Exception as error:
+            if len(good) > 1:  # find out whose error it is
+                return [_attempt(self.translate, text, decoding) for text in texts]
+            return [lines if isinstance(lines, Exception) else error for lines in divided]
+        return [lines if isinstance(lines, Exception) else self._answer(lines, found) for lines in divided]
+
+    def _divide(self, text: str, decoding: Decoding) -> list[list[str]]:
+        """Check a text and return the sentences of each of its lines; raises Refused."""
         check_text(text)
         self._check_pieces(self.cleaner(text.replace("\n", " ")), TEXT_PIECES)
-        lines = text.split("\n")
-        parts = [[line] if decoding.prefix else self.sentences.parts(line) for line in lines]
-        parts = [[part for part in line if self.cleaner(part)] for line in parts]
-        every = [part for line in parts for part in line]
-        if not every:
+        lines = [[line] if decoding.prefix else self.sentences.parts(line) for line in text.split("\n")]
+        lines = [[part for part in line if self.cleaner(part)] for line in lines]
+        if not any(lines):
             raise Refused(422, *NO_WORDS)
-        found = iter(self._search(every, decoding))
-        best = [combined([next(found) for _ in line], self.sentences) if line else [] for line in parts]
+        return lines
+
+    def _answer(self, lines: Sequence[Sequence[str]], found: Iterator[list[Translation]]) -> bytes:
+        """The answer for one text, given the sentences of its lines; takes their translations from those found."""
+        best = [combined([next(found) for _ in line], self.sentences) if line else [] for line in lines]
         count = min(len(translations) for translations in best if translations)
         ranks = [[line[rank] if line else Translation("", 0.0, []) for line in best] for rank in range(count)]
+        sentences = sum(map(len, lines))
         translations = [
             {
                 "text": printable("\n".join(t.text for t in rank)),
-                "score": round(sum(t.score for t in rank) / sum(map(bool, parts)), DIGITS),
-                "ids": [i for t in rank for i in t.ids] if len(every) == 1 else [],
+                "score": round(sum(t.score for t in rank) / sum(map(bool, lines)), DIGITS),
+                "ids": [i for t in rank for i in t.ids] if sentences == 1 else [],
             }
             for rank in ranks
         ]
-        source = "\n".join(" ".join(map(self.cleaner, line)) for line in parts)
-        return _json({"model": self.name, "source": source, "sentences": len(every), "translations": translations})
+        source = "\n".join(" ".join(map(self.cleaner, line)) for line in lines)
+        return _json({"model": self.name, "source": source, "sentences": sentences, "translations": translations})
 
     def _search(self, parts: Sequence[str], decoding: Decoding) -> list[list[Translation]]:
-        """Translate the parts of a text; raises Refused for settings that the model does not support."""
+        """Translate sentences; raises Refused for settings that the model does not support."""
         try:
             return self.translator.nbest(parts, decoding)
         except ConfigError as error:
@@ -161,11 +199,11 @@ class ServedExport(ServedModel):
             "name": self.name, "source": export.source_language, "target": export.target_language,
             "kind": f"CTranslate2 ({export.compute_type})", "parameters": self.parameters,
             "tokenised": export.recipe.tokenize == "moses", "lowercase": export.recipe.lowercase,
-            "attention": {}, "no_attention": NO_ATTENTION,
+            "examples": self.examples, "attention": {}, "no_attention": NO_ATTENTION,
         }  # fmt: skip
 
     def _search(self, parts: Sequence[str], decoding: Decoding) -> list[list[Translation]]:
-        """Translate the parts of a text by beam search; raises Refused for other settings."""
+        """Translate sentences by beam search; raises Refused for other settings."""
         if others := decoding.non_defaults().keys() - {"beam", "nbest"}:
             raise Refused(
                 422, "wrong settings", "beam search without options, for an export", ", ".join(sorted(others))
@@ -176,6 +214,14 @@ class ServedExport(ServedModel):
     def attention(self, text: str, ids: Sequence[int], sublayer: str, layer: int) -> bytes:
         """Raise Refused: an export gives no attention."""
         raise Refused(422, "no such sub-layer", "none: an export gives no attention", shown(sublayer))
+
+
+def _attempt(compute: Callable[..., Result], *arguments: Any) -> Result | Exception:
+    """The result of a function, or its exception."""
+    try:
+        return compute(*arguments)
+    except Exception as error:
+        return error
 
 
 def check_text(text: str) -> None:
@@ -214,7 +260,15 @@ def load(folders: Sequence[Path], device: str, threads: int | None) -> list[Serv
                 models[name] = ServedModel(name, loaded)
             else:
                 models[name] = ServedExport(name, loaded, read_json(folder / "provenance.json").get("parameters") or 0)
+            models[name].examples = _examples(folder, models[name].cleaner.language)
     return list(models.values())
+
+
+def _examples(folder: Path, language: str) -> list[str]:
+    """Sentences to try: of the test sets that were translated beside the model, else of its source language."""
+    scored = next(iter(sorted(folder.parent.glob("*/*/sources.txt"))), None)
+    lines = [line for line in read_lines(scored) if 0 < len(line.split()) <= EXAMPLE_WORDS] if scored else []
+    return lines[:: max(1, len(lines) // EXAMPLES)][:EXAMPLES] or SENTENCES.get(language, [])
 
 
 def _name(folder: Path) -> str:

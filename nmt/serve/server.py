@@ -31,6 +31,7 @@ def serve(
     threads: int | None,
     limits: Limits,
     allowed: Sequence[str] = (),
+    token: str | None = None,
 ) -> None:
     """Serve model directories until interrupted.
 
@@ -42,6 +43,7 @@ def serve(
         threads: CPU threads; None: PyTorch's default.
         limits: rate, queue and times.
         allowed: further names of this machine, by which requests may address it.
+        token: what every request must bring; None if nothing.
 
     Raises:
         ConfigError: the address cannot be bound; a name is none; or ``device`` is cuda, but PyTorch can use no GPU.
@@ -52,9 +54,9 @@ def serve(
         models = load(folders, device, threads)
         listener.listen()
         click.echo(f"nmt: {', '.join(model.name for model in models)}")
-        click.echo(f"nmt: open {address(listener, host)} (Ctrl+C ends)")
+        click.echo(f"nmt: open {address(listener, host)}{'/?token=TOKEN' if token else ''} (Ctrl+C ends)")
         with suppress(KeyboardInterrupt):
-            server(build(models, limits, host, names), limits).run(sockets=[listener])
+            server(build(models, limits, host, names, token), limits).run(sockets=[listener])
 
 
 def _host_name(name: str) -> str:

@@ -102,12 +102,12 @@ def test_whole_requests_are_never_closed_for_others() -> None:
     def describe() -> dict[str, str]:
         return {"name": "stub"}
 
-    def translate(text: str, _: int) -> bytes:
+    def translate_all(texts: list[str], _: object) -> list[bytes]:
         started.release()
         assert go.wait(10)
-        return json.dumps({"text": text}).encode()
+        return [json.dumps({"text": text}).encode() for text in texts]
 
-    model = cast(ServedModel, SimpleNamespace(name="stub", description=describe, translate=translate))
+    model = cast(ServedModel, SimpleNamespace(name="stub", description=describe, translate_all=translate_all))
     body = b'{"model": "stub", "text": "a"}'
     head = b"POST /api/translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     whole = head + b"Content-Length: %d\r\n\r\n" % len(body) + body

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -29,7 +29,8 @@ from starlette.types import Message
 from nmt.cli.main import main
 from nmt.config.decoding import Decoding
 from nmt.serve.app import build
-from nmt.serve.limits import BODY, PIECES, SAMPLES, TEXT, WORDS, Limits, Queue, Rate, Refused
+from nmt.serve.batching import Queue
+from nmt.serve.limits import BODY, PIECES, SAMPLES, TEXT, WORDS, Limits, Rate, Refused
 from nmt.serve.models import ServedModel, load
 from nmt.serve.server import bind, server
 from nmt.system.files import read_json, write_json
@@ -75,11 +76,11 @@ def models(folders: dict[str, Path]) -> list[ServedModel]:
 
 
 @contextmanager
-def live(models: list[ServedModel], limits: Limits = FAST) -> Iterator[int]:
+def live(models: list[ServedModel], limits: Limits = FAST, token: str | None = None) -> Iterator[int]:
     """A server in a thread of its own; gives its port."""
     with bind("127.0.0.1", 0) as listener:
         listener.listen()
-        running = server(build(models, limits, "127.0.0.1"), limits)
+        running = server(build(models, limits, "127.0.0.1", token=token), limits)
         thread = threading.Thread(target=running.run, kwargs={"sockets": [listener]})
         thread.start()
         try:
@@ -456,10 +457,10 @@ class Slow(ServedModel):
         self.__dict__.update(served.__dict__)
         self.go, self.started = threading.Event(), [0]
 
-    def translate(self, text: str, decoding: Decoding) -> bytes:
-        self.started[0] += 1
+    def translate_all(self, texts: Sequence[str], decoding: Decoding) -> list[bytes | Exception]:
+        self.started[0] += len(texts)
         assert self.go.wait(20)
-        return super().translate(text, decoding)
+        return super().translate_all(texts, decoding)
 
 
 def test_a_full_line_and_a_long_wait_get_503_and_other_models_go_on(models: list[ServedModel]) -> None:
@@ -507,7 +508,7 @@ def test_a_turn_lasts_until_its_thread_is_done() -> None:
         first.cancel()
         second = asyncio.create_task(queue.run(lambda: seen.append("second")))
         await asyncio.sleep(0.05)
-        assert queue.free.locked() and not seen
+        assert queue.busy and not seen
         go.set()
         await second
         return seen
@@ -518,14 +519,14 @@ def test_a_turn_lasts_until_its_thread_is_done() -> None:
 def test_an_error_in_one_request_touches_no_other_and_quotes_no_text(
     models: list[ServedModel], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = ServedModel.translate
+    whole = ServedModel._search
 
-    def broken(self: ServedModel, text: str, decoding: Decoding) -> bytes:
-        if "w9" in text:
-            raise RuntimeError(f"secret {text}")
-        return whole(self, text, decoding)
+    def broken(self: ServedModel, parts: Sequence[str], decoding: Decoding) -> Any:
+        if any("w9" in part for part in parts):
+            raise RuntimeError(f"secret {parts}")
+        return whole(self, parts, decoding)
 
-    monkeypatch.setattr(ServedModel, "translate", broken)
+    monkeypatch.setattr(ServedModel, "_search", broken)
     with live(models) as port, ThreadPoolExecutor(4) as clients, caplog.at_level(logging.DEBUG):
         found = list(clients.map(lambda text: ask(port, text), ["w1", "w9 w9", "w2 w3", "w9", "w4"]))
     assert [status for status, _, _ in found] == [200, 500, 200, 500, 200]
@@ -539,7 +540,88 @@ def test_eight_clients_at_once_each_get_their_own_answer(port: int, models: list
     expected = [json.loads(models[0].translate(line, Decoding(nbest=5))) for line in lines]
     with ThreadPoolExecutor(8) as clients:
         found = list(clients.map(lambda line: ask(port, line), lines))
-    assert [(status, answer) for status, _, answer in found] == [(200, answer) for answer in expected]
+    assert [status for status, _, _ in found] == [200] * len(lines)
+    for (_, _, answer), alone in zip(found, expected, strict=True):  # a batch rounds in another order
+        best, same = answer["translations"][0], alone["translations"][0]
+        assert answer["source"] == alone["source"] and best["text"] == same["text"]
+        assert best["score"] == pytest.approx(same["score"], abs=2e-4)
+
+
+def test_waiting_requests_of_one_kind_are_computed_together() -> None:
+    async def run() -> tuple[list[list[str]], list[Any]]:
+        queue, seen, go = Queue(Limits()), list[list[str]](), threading.Event()
+
+        def compute(items: Sequence[str]) -> list[str | Exception]:
+            assert go.wait(5)
+            seen.append(list(items))
+            return [ValueError(item) if item == "bad" else item.upper() for item in items]
+
+        asked = [("beam", "a"), ("beam", "b"), ("other", "c"), ("beam", "bad"), (None, "d"), (None, "e"), ("beam", "f")]
+        tasks = [asyncio.create_task(queue.run_together(kind, item, compute)) for kind, item in asked]
+        await asyncio.sleep(0.05)
+        tasks[-1].cancel()  # while it waits
+        await asyncio.sleep(0.05)
+        go.set()
+        answers = await asyncio.gather(*tasks, return_exceptions=True)
+        assert (queue.batches, queue.batched) == (len(seen), 6)
+        return seen, answers
+
+    seen, answers = asyncio.run(run())
+    assert seen == [["a"], ["b", "bad"], ["c"], ["d"], ["e"]]
+    assert answers[:3] == ["A", "B", "C"] and isinstance(answers[3], ValueError) and answers[4:6] == ["D", "E"]
+    assert isinstance(answers[6], asyncio.CancelledError)
+
+
+def test_several_lines_are_translated_one_by_one(port: int) -> None:
+    status, _, answer = ask(port, "w1 w2\n\nw3")
+    assert (status, answer["translations"][0]["text"].split("\n")) == (200, ["w1 w2", "", "w3"])
+    status, _, answer = ask(port, "w1\n" + "w1 " * (WORDS + 1))
+    assert (status, answer["error"]) == (422, "text too long")
+
+
+def test_metrics_count_what_was_answered(models: list[ServedModel]) -> None:
+    with live(models) as port:
+        ask(port, "w1")
+        ask(port, "")
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        connection.request("GET", "/metrics")
+        lines = connection.getresponse().read().decode().splitlines()
+        connection.close()
+    assert 'nmt_requests_total{path="/api/translate",status="200"} 1' in lines
+    assert 'nmt_requests_total{path="/api/translate",status="422"} 1' in lines
+    assert 'nmt_request_seconds_count{path="/api/translate"} 2' in lines
+    assert f'nmt_waiting{{model="{COPY}"}} 0' in lines and "w1" not in "".join(lines)
+
+
+def test_the_description_names_every_request_and_its_fields(port: int) -> None:
+    described = call(port, "/openapi.json")[2]["paths"]
+    assert set(described) == {"/api/models", "/api/translate", "/api/attention", "/metrics"}
+    body = described["/api/translate"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    assert body["required"] == ["model", "text"] and body["properties"]["nbest"]["maximum"] == 10
+
+
+def test_a_token_is_needed_where_there_is_one(models: list[ServedModel]) -> None:
+    with live(models, token="a-long-secret") as port:
+
+        def status(path: str, **headers: str) -> tuple[int, dict[str, str]]:
+            return call(port, path, None, headers)[:2]
+
+        assert status("/api/models")[0] == status("/?token=wrong")[0] == status("/metrics")[0] == 401
+        assert status("/api/models", Authorization="Bearer a-long-secret")[0] == 200
+        found, headers = status("/?token=a-long-secret")
+        assert found == 303 and headers["location"] == "/"
+        cookie = headers["set-cookie"].partition(";")[0]
+        assert "HttpOnly" in headers["set-cookie"] and "SameSite=strict" in headers["set-cookie"]
+        assert status("/api/models", Cookie=cookie)[0] == 200
+        assert status("/api/models", Cookie="nmt_token=other")[0] == 401
+
+
+def test_an_address_for_other_machines_needs_a_token_or_the_word_that_it_has_none(tmp_path: Path) -> None:
+    for options in (["--host", "0.0.0.0"], ["--host", "::"], ["--host", "192.0.2.1"]):
+        done = CliRunner().invoke(main, ["serve", str(tmp_path), *options])
+        assert done.exit_code == 1 and "expected --token SECRET" in done.output
+    done = CliRunner().invoke(main, ["serve", str(tmp_path), "--token", "short"])
+    assert done.exit_code == 1 and "8 or more" in done.output
 
 
 # The command
@@ -591,8 +673,11 @@ def test_a_port_in_use_is_said_before_any_model_is_loaded(tmp_path: Path) -> Non
 
 
 def test_an_address_that_is_not_ours(tmp_path: Path) -> None:
-    assert "this machine does not have that address" in fails(tmp_path, "--port", 0, "--host", "192.0.2.1")
-    assert "--host: expected a name or address of this machine, got 'no such'" in fails(tmp_path, "--host", "no such")
+    elsewhere = fails(tmp_path, "--port", 0, "--host", "192.0.2.1", "--no-token")
+    assert "this machine does not have that address" in elsewhere
+    assert "--host: expected a name or address of this machine, got 'no such'" in fails(
+        tmp_path, "--host", "no such", "--no-token"
+    )
 
 
 def _cut(model: Path) -> None:
@@ -701,12 +786,12 @@ def words(page: "Page", selector: str) -> list[str]:
     return page.locator(selector).all_inner_texts()
 
 
-def reads(page: "Page", selector: str, text: str | list[str]) -> None:
+def reads(page: "Page", selector: str, text: str | list[str] | re.Pattern[str]) -> None:
     """Wait until the first such element, or for a list all of them, read as said."""
     from playwright.sync_api import expect
 
     found = page.locator(selector)
-    expect(found.first if isinstance(text, str) else found).to_have_text(text, timeout=10_000)
+    expect(found if isinstance(text, list) else found.first).to_have_text(text, timeout=10_000)
 
 
 def shades(page: "Page", selector: str) -> list[float]:
@@ -768,10 +853,23 @@ def test_the_page_is_used_by_keyboard_alone(page: "Page") -> None:
     reads(page, ".translation", "w1 w2 w3")
     page.locator(".look").wait_for()
     stops = []
-    for _ in range(8):
+    for _ in range(12):
         press("Tab")
         stops.append(page.evaluate(FOCUSED))
-    stages = ["settings", "field model", "first-rank", "field sublayer", "field layer", "pieces", "cell", "first-head"]
+    stages = [
+        "button",
+        "examples",
+        "examples",
+        "settings",
+        "field model",
+        "copy",
+        "first-rank",
+        "field sublayer",
+        "field layer",
+        "pieces",
+        "cell",
+        "first-head",
+    ]
     assert stops == stages
     press("ArrowDown")
     assert page.evaluate("document.activeElement.ariaLabel") == "Head 1" and page.locator(".heads :checked").count()
@@ -791,7 +889,8 @@ def test_the_page_is_used_by_keyboard_alone(page: "Page") -> None:
         press("Shift+Tab")
     press("ArrowDown")  # the second best translation
     reads(page, ".translation", words(page, ".best label > span:nth-of-type(1)")[1])
-    press("Shift+Tab")
+    for _ in range(2):  # beyond the button that copies
+        press("Shift+Tab")
     press("ArrowDown")  # the next model
     assert page.evaluate("document.activeElement.selectedOptions[0].text") == "copy/lstm, seed 1, last"
 
@@ -834,6 +933,24 @@ def contrast(page: "Page", selector: str) -> float:
 
     high, low = sorted((luminance(ink), luminance(paper)), reverse=True)
     return (high + 0.05) / (low + 0.05)
+
+
+@browsing
+def test_lines_examples_and_a_file_are_translated(page: "Page", port: int, tmp_path: Path) -> None:
+    page.locator("#text").fill("w1 w2\n\nw3")
+    reads(page, ".translation", re.compile(r"^\s*w1 w2\s+w3\s*$"))
+    assert page.locator(".copy").is_visible()
+    page.locator(".examples button").first.click()
+    assert page.locator("#text").input_value() == page.locator(".examples button").first.inner_text()
+    lines = [f"w{1 + n % 9} w2" for n in range(120)]  # three requests
+    (tmp_path / "some.txt").write_text("\n".join(lines) + "\n")
+    page.locator("#file").set_input_files(tmp_path / "some.txt")
+    page.locator("#upload-result").wait_for(state="visible")
+    with page.expect_download() as download:
+        page.locator("#upload-result").click()
+    assert download.value.suggested_filename == "some.de.txt"
+    assert Path(download.value.path()).read_text().splitlines() == lines
+    assert words(page, "#upload-note") == ["some.txt: 120 of 120 lines"]
 
 
 @browsing

@@ -1,10 +1,10 @@
 /** The server's JSON interface; docs/how-to/serve.md describes it. */
 
-/** A refused request, and the seconds after which it may be sent again (0: never). */
+/** A refused request: its HTTP status, what was wrong, and the seconds after which to send it again (0: never). */
 export class Refusal extends Error {
-  constructor(message, retryAfter = 0) {
+  constructor(message, { status = 0, reason = "", retryAfter = 0 } = {}) {
     super(message);
-    this.retryAfter = retryAfter;
+    Object.assign(this, { status, reason, retryAfter });
   }
 }
 
@@ -22,14 +22,16 @@ async function ask(path, options) {
     throw error.name === "AbortError" ? error : new Refusal("The server does not answer. Is “nmt serve” still running?");
   });
   if (response.ok) return response.json();
-  throw new Refusal(await reason(response), Number(response.headers.get("Retry-After")) || 0);
+  throw await refusal(response);
 }
 
-async function reason(response) {
+async function refusal(response) {
+  const details = { status: response.status, retryAfter: Number(response.headers.get("Retry-After")) || 0 };
   try {
     const { error, expected, got } = await response.json();
-    return `${error[0].toUpperCase()}${error.slice(1)}: expected ${expected}, got ${got}.`;
+    const message = `${error[0].toUpperCase()}${error.slice(1)}: expected ${expected}, got ${got}.`;
+    return new Refusal(message, { ...details, reason: error });
   } catch {
-    return `The server answered ${response.status}.`;
+    return new Refusal(`The server answered ${response.status}.`, details);
   }
 }

@@ -1,10 +1,13 @@
-/** Elements made from data, always as text and never as markup. */
+/** Elements made from data, always as text and never as markup, and the form of a text. */
 
 export function element(name, properties = {}, ...children) {
   const node = Object.assign(document.createElement(name), properties);
   node.append(...children);
   return node;
 }
+
+/** A text in lines with single spaces, as the server expects it. */
+export const plain = (text) => text.replace(/\r\n?/g, "\n").replace(/[^\S\n]+/g, " ");
 
 /** Fill a <select> with [value, label] pairs; keep the current choice if it still exists. */
 export function fill(select, choices) {

@@ -1,8 +1,9 @@
 /** The page: one text, and the panel of one model or of two side by side. */
 
 import * as api from "./api.js";
-import { language } from "./dom.js";
+import { element, language, plain } from "./dom.js";
 import { Panel } from "./panel.js";
+import { offer } from "./upload.js";
 
 const get = (id) => document.getElementById(id);
 const [text, compare, count, method] = ["text", "compare", "count", "method"].map(get);
@@ -18,7 +19,7 @@ const settings = () => ({
 const amount = (id) => get(id).valueAsNumber || 1;
 
 /** The text as the server expects it: lines with single spaces. */
-const line = () => text.value.replace(/\r\n?/g, "\n").replace(/[^\S\n]+/g, " ").trim();
+const line = () => plain(text.value).trim();
 
 async function start() {
   const { models, limits } = await api.models();
@@ -33,6 +34,29 @@ async function start() {
     const { source } = first.model;
     get("text-label").textContent = language(source);
     text.lang = source;
+    get("swap").hidden = reverse() < 0;
+    get("examples").replaceChildren(...first.model.examples.map((example) => {
+      const button = element("button", { type: "button", lang: source, dir: "auto" }, example);
+      button.addEventListener("click", () => write(example));
+      return button;
+    }));
+  }
+
+  /** The place of a model of the opposite direction; -1 if there is none. */
+  function reverse() {
+    const { source, target } = panels[0].model;
+    return models.findIndex((model) => model.source === target && model.target === source);
+  }
+
+  function write(words) {
+    text.value = words;
+    type();
+  }
+
+  function swap() {
+    const words = panels[0].shown;
+    panels[0].use(reverse());
+    write(words);
   }
 
   function type() {
@@ -61,6 +85,8 @@ async function start() {
   panels[1].use(Math.min(1, models.length - 1));
   text.addEventListener("input", type);
   compare.addEventListener("change", arrange);
+  get("swap").addEventListener("click", swap);
+  offer(() => panels[0].model, limits);
   for (const id of ["prefix", "method", "temperature", "top_p"]) get(id).addEventListener("input", change);
   get("again").addEventListener("click", () => (seed++, change()));
   arrange();

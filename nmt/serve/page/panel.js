@@ -20,6 +20,8 @@ export class Panel {
     [this.title, this.select, this.about] = ["h2", ".model select", ".about"].map(find);
     [this.output, this.message, this.best, this.list] = [".translation", ".message", ".best", ".best .list"].map(find);
     this.attention = new AttentionView(find(".attention"), name, (error, again) => this.fail(error, again));
+    this.copy = find(".copy");
+    this.copy.addEventListener("click", () => this.copied());
     fill(this.select, models.map((model, i) => [i, model.name]));
     this.select.addEventListener("change", () => this.use(Number(this.select.value)));
     this.text = "";
@@ -75,7 +77,20 @@ export class Panel {
     }
   }
 
+  /** Copy the translation; where the browser does not allow it, select it for the user to copy. */
+  async copied() {
+    try {
+      await navigator.clipboard.writeText(this.shown);
+      this.copy.textContent = "Copied";
+    } catch {
+      getSelection().selectAllChildren(this.output);
+      this.copy.textContent = "Selected";
+    }
+    setTimeout(() => (this.copy.textContent = "Copy"), 1500);
+  }
+
   draw(translations, text) {
+    this.copy.hidden = !translations.length;
     this.translations = translations;
     this.translated = text;
     this.best.hidden = translations.length < 2;
@@ -106,6 +121,7 @@ export class Panel {
 
   clear() {
     this.translations = [];
+    this.copy.hidden = true;
     this.best.hidden = true;
     this.root.classList.remove("waiting");
     this.output.replaceChildren();
