@@ -76,8 +76,8 @@ def licence(name: str) -> str | None:
         return None
     classifiers = [entry.split(" :: ")[-1] for entry in data.get_all("Classifier") or [] if entry.startswith("License")]
     words = ", ".join(CLASSIFIERS.get(entry, entry) for entry in classifiers if entry != "OSI Approved")
-    short = (data["License"] or "").strip()
-    return data["License-Expression"] or words or (short if 0 < len(short) < 60 and "\n" not in short else None)
+    short = (data.get("License") or "").strip()
+    return data.get("License-Expression") or words or (short if 0 < len(short) < 60 and "\n" not in short else None)
 
 
 def rows(page: str) -> dict[str, str]:
