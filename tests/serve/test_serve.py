@@ -41,7 +41,7 @@ from nmt.translation.export import export
 from nmt.translation.translator import Translation, Translator
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, Page, Route
 
 pytestmark = pytest.mark.integration  # a server, and a model that has learned to copy
 FAST = Limits(rate=1e6)
@@ -572,11 +572,17 @@ def test_waiting_requests_of_one_kind_are_computed_together() -> None:
     assert isinstance(answers[6], asyncio.CancelledError)
 
 
-def test_several_lines_are_translated_one_by_one(port: int) -> None:
-    status, _, answer = ask(port, "w1 w2\n\nw3")
-    assert (status, answer["translations"][0]["text"].split("\n")) == (200, ["w1 w2", "", "w3"])
-    status, _, answer = ask(port, "w1\n" + "w1 " * (WORDS + 1))
-    assert (status, answer["error"]) == (422, "text too long")
+def test_texts_computed_together_keep_their_lines_sentences_and_errors(models: list[ServedModel]) -> None:
+    texts = ["W1 w2. W3!\n\nW4 w5.", " ", "w6", "w1 " * (WORDS + 1), "w7\nw8"]
+    found = models[0].translate_all(texts, Decoding(nbest=2))
+    assert [str(error) for error in found if isinstance(error, Refused)] == ["no words", "text too long"]
+    for text, answer in zip(texts, found, strict=True):
+        if isinstance(answer, bytes):
+            alone, together = json.loads(models[0].translate(text, Decoding(nbest=2))), json.loads(answer)
+            assert [together[key] for key in ("source", "sentences")] == [alone[key] for key in ("source", "sentences")]
+            best, same = together["translations"][0], alone["translations"][0]
+            assert (best["text"], best["ids"]) == (same["text"], same["ids"])
+    assert [isinstance(answer, bytes) for answer in found] == [True, False, True, False, True]
 
 
 def test_metrics_count_what_was_answered(models: list[ServedModel]) -> None:
@@ -786,12 +792,12 @@ def words(page: "Page", selector: str) -> list[str]:
     return page.locator(selector).all_inner_texts()
 
 
-def reads(page: "Page", selector: str, text: str | list[str] | re.Pattern[str]) -> None:
+def reads(page: "Page", selector: str, text: str | list[str]) -> None:
     """Wait until the first such element, or for a list all of them, read as said."""
     from playwright.sync_api import expect
 
     found = page.locator(selector)
-    expect(found if isinstance(text, list) else found.first).to_have_text(text, timeout=10_000)
+    expect(found.first if isinstance(text, str) else found).to_have_text(text, timeout=10_000)
 
 
 def shades(page: "Page", selector: str) -> list[float]:
@@ -938,20 +944,46 @@ def contrast(page: "Page", selector: str) -> float:
 @browsing
 def test_lines_examples_and_a_file_are_translated(page: "Page", port: int, tmp_path: Path) -> None:
     page.locator("#text").fill("w1 w2\n\nw3")
-    reads(page, ".translation", re.compile(r"^\s*w1 w2\s+w3\s*$"))
+    reads(page, ".translation", "w1 w2\n\nw3")
+    assert page.locator(".translation").first.text_content() == "w1 w2\n\nw3"
     assert page.locator(".copy").is_visible()
     page.locator(".examples button").first.click()
     assert page.locator("#text").input_value() == page.locator(".examples button").first.inner_text()
-    lines = [f"w{1 + n % 9} w2" for n in range(120)]  # three requests
-    (tmp_path / "some.txt").write_text("\n".join(lines) + "\n")
+    lines = [*(f"w{1 + n % 9}\tw2" for n in range(220)), "", "\u200d", " w3", ""]  # two requests
+    (tmp_path / "some.txt").write_bytes(("\r\n".join(lines) + "\r\n").encode())
     page.locator("#file").set_input_files(tmp_path / "some.txt")
     page.locator("#upload-result").wait_for(state="visible")
     with page.expect_download() as download:
         page.locator("#upload-result").click()
     assert download.value.suggested_filename == "some.de.txt"
-    alone = {line: ask(port, line)[2]["translations"][0]["text"] for line in set(lines)}
-    assert Path(download.value.path()).read_text().splitlines() == [alone[line] for line in lines]
-    assert words(page, "#upload-note") == ["some.txt: 120 of 120 lines"]
+    one = {line: ask(port, line)[2]["translations"][0]["text"] for line in {f"w{n} w2" for n in range(1, 10)} | {"w3"}}
+    expected = [one.get(" ".join(line.split()), "") for line in lines]
+    assert Path(download.value.path()).read_text().split("\n") == [*expected, ""]
+    assert words(page, "#upload-note") == ["some.txt: 224 of 224 lines"]
+
+
+@browsing
+def test_a_file_is_divided_further_where_it_is_refused(browser: "Browser", port: int, tmp_path: Path) -> None:
+    def refuse(route: "Route") -> None:
+        text = json.loads(route.request.post_data or "")["text"]
+        asked.append(text)
+        error = {"error": "text too long", "expected": "one line", "got": "more"}
+        if "\n" in text or text == "w9":
+            route.fulfill(status=422, json=error)
+        else:
+            route.continue_()
+
+    asked: list[str] = []
+    with opened(browser, port) as page:
+        page.route("**/api/translate", refuse)
+        (tmp_path / "good.txt").write_text("w1\nw2\nw3\n")
+        page.locator("#file").set_input_files(tmp_path / "good.txt")
+        page.locator("#upload-result").wait_for(state="visible")
+        assert asked == ["w1\nw2\nw3", "w1\nw2", "w1", "w2", "w3"]
+        (tmp_path / "bad.txt").write_text("w1\nw2\nw9\n")
+        page.locator("#file").set_input_files(tmp_path / "bad.txt")
+        page.get_by_text("bad.txt: line 3: Text too long").wait_for()
+        assert page.locator("#upload-result").is_hidden() and page.locator("#upload-stop").is_hidden()
 
 
 @browsing
