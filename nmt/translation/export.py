@@ -49,7 +49,7 @@ mlflow models serve -m FOLDER --env-manager local -p 5001
 ```
 
 FOLDER is this folder. From Python: `mlflow.pyfunc.load_model("FOLDER").predict(["Some text."])`."""
-PACKAGES = ("mlflow", "numpy", "pydantic", "PyYAML", "sacremoses", "safetensors", "sentencepiece", "torch")
+PACKAGES = ("numpy", "pydantic", "PyYAML", "sacremoses", "safetensors", "sentencepiece", "torch")
 
 
 def export(
@@ -281,6 +281,7 @@ def _pyfunc(folder: Path, translator: Translator, out: Path) -> None:
     from mlflow.types import ColSpec, Schema
 
     text = Schema([ColSpec("string")])
+    installed = [f"{name}=={metadata.version(name).partition('+')[0]}" for name in PACKAGES]
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*An input example was not provided")  # it has a signature instead
         mlflow.pyfunc.save_model(
@@ -289,7 +290,7 @@ def _pyfunc(folder: Path, translator: Translator, out: Path) -> None:
             data_path=str(folder),
             code_paths=[str(Path(__file__).parent.parent)],
             signature=ModelSignature(inputs=text, outputs=text),
-            pip_requirements=[f"{name}=={metadata.version(name).partition('+')[0]}" for name in PACKAGES],
+            pip_requirements=[f"mlflow=={mlflow.__version__}", *installed],  # mlflow-skinny is enough to write it
         )
 
 

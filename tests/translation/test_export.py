@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import types
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -225,6 +226,24 @@ def test_mlflow_loads_the_pyfunc_and_predicts(model: Path, tmp_path: Path, monke
         assert loaded.predict(column) == expected
     assert (tmp_path / "out" / "code" / "nmt" / "translate.py").exists()
     assert not list((tmp_path / "out").rglob("*.pkl"))
+
+
+def test_a_pyfunc_is_written_where_mlflow_is_installed_as_mlflow_skinny(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pipeline's environment has mlflow-skinny, whose package is not called mlflow."""
+    import mlflow
+
+    known = metadata.version
+
+    def version(name: str) -> str:
+        if name == "mlflow":
+            raise metadata.PackageNotFoundError(name)
+        return known(name)
+
+    monkeypatch.setattr(metadata, "version", version)
+    export(model, tmp_path / "out", "pyfunc")
+    assert f"mlflow=={mlflow.__version__}" in (tmp_path / "out" / "requirements.txt").read_text()
 
 
 @pytest.mark.parametrize(
