@@ -66,7 +66,7 @@ def _out_of_memory(error: Exception) -> str:
 
 
 def _memory_limit() -> int | None:
-    """Return the limit of this process in bytes; None if there is none, as on Windows."""
+    """Return the memory limit of this process in bytes; None without a limit, as on Windows."""
     try:
         import resource
     except ImportError:

@@ -47,7 +47,7 @@ class CometSettings(Strict):
     )
 
     def given(self) -> Path:
-        """Return the checkpoint; raises ConfigError if there is none."""
+        """Return the checkpoint; raises ConfigError without one."""
         if self.checkpoint is None or not self.checkpoint.is_file():
             raise ConfigError(
                 f"config.yaml: comet.checkpoint: expected the file of a checkpoint, got {self.checkpoint or 'none'}; "

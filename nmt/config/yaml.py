@@ -244,7 +244,7 @@ def _fields_at(model: Any, path: list[Any]) -> dict[str, Any]:
 
 
 def _type_at(model: Any, path: list[Any]) -> Any:
-    """Return the type of the value at ``path``, a path of keys below ``model``; None if there is none."""
+    """Return the type of the value at ``path``, a path of keys below ``model``; None for an unknown key."""
     for part in path:
         if _is_tag(part):
             model = next(kind for kind in get_args(model) if Tag(part) in get_args(kind))

@@ -55,7 +55,7 @@ def compared(results: Path) -> Groups:
     """Return the trained rows that have a published BLEU on the first test set of their table, by report.
 
     Raises:
-        DataError: the folder has no table, none has a published BLEU, or a file is not a table.
+        DataError: the folder has no table, no table has a published BLEU, or a file is not a table.
     """
     files = sorted((results / "tables").glob("*.json"))
     tables = [read_json(file) for file in files]

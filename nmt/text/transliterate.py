@@ -218,7 +218,7 @@ def _unambiguous(latin: str, scheme: Scheme) -> str:
 
 @lru_cache(CACHED)
 def _word_back(word: str, scheme: Scheme) -> str:
-    """Return the Devanagari of which a word is the Latin form, or the word itself if there is none."""
+    """Return the Devanagari word that has this Latin form; a word without one stays as it is."""
     if scheme == "itrans" and _ITRANS_ALTERNATIVES.search(word):
         return word
     form = unicodedata.normalize("NFC", _devanagari(word, scheme)).replace("ज" + 2 * _NUKTA, "ॹ")

@@ -100,7 +100,7 @@ def _abbreviations(code: str) -> frozenset[str]:
 
 
 def _middle(text: str) -> int:
-    """Return the place nearest to the middle where a text is best divided; the middle if there is none."""
+    """Return the best place to divide a text, near its middle; without such a place, the middle."""
     middle = len(text) // 2
     for pattern in _PLACES:
         places = [match.end() for match in pattern.finditer(text)]
