@@ -4,9 +4,9 @@ import os
 
 os.environ.pop("MLFLOW_TRACKING_URI", None)  # tests keep to stores of their own
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests are many small operations; a second thread only spins
-# Small models have many shapes. With a small cache, half of their time would be compiling kernels.
-os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "1024")
-os.environ.setdefault("LRU_CACHE_CAPACITY", "1024")
+# Small models have many shapes: a smaller cache compiles kernels again and again, a larger one grows by gigabytes.
+os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "256")
+os.environ.setdefault("LRU_CACHE_CAPACITY", "256")
 
 from pathlib import Path
 
@@ -21,6 +21,14 @@ from nmt.text.subwords import learn
 
 pytest_plugins = ["guards"]
 os.fsync = lambda _: None  # the files of tests need not survive a power failure
+TESTS = Path(__file__).parent
+SLOWEST = ["workflow/test_pipeline.py", "reproduce/test_reproduce.py", "workflow/test_workflow.py"]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Start with the slowest files, so that no worker runs one of them alone at the end."""
+    place = {TESTS / name: number for number, name in enumerate(SLOWEST)}
+    items.sort(key=lambda item: place.get(item.path, len(place)))
 
 
 def encoded_copies(folder: Path, pairs: int) -> Path:
