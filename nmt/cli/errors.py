@@ -53,7 +53,7 @@ def _missing_package(error: ModuleNotFoundError) -> str | None:
     lock = LOCKS.get(package, "run")
     return (
         f"this needs the package {error.name}, which is not installed; in the project's folder: "
-        f"python3 envs/install.py {lock} (or pip install -r envs/{lock}.txt)"
+        f"python3 envs/install.py {lock if lock == 'run' else f'run {lock}'} (or pip install -r envs/{lock}.txt)"
     )
 
 

@@ -16,7 +16,7 @@ from nmt.corpora.sources import verified
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import read_json, sha256, write_json
 
-MISSING = "{name}: expected the package {package}, got none; pip install -e '.[{package}]'"
+MISSING = "{name}: expected the package {package}, got none; python3 envs/install.py run {package}"
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,8 @@ def _lite0() -> tuple[nn.Module, Path]:
         from efficientnet_lite_pytorch import EfficientNet
     except ImportError as error:
         raise ConfigError(
-            f"--backbone efficientnet-lite0: expected the package {error.name}, got none; pip install -e '.[images]'"
+            f"--backbone efficientnet-lite0: expected the package {error.name}, got none; "
+            "python3 envs/install.py run images"
         ) from None
     return EfficientNet.from_name("efficientnet-lite0"), Path(EfficientnetLite0ModelFile.get_model_file_path())
 

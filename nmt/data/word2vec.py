@@ -31,8 +31,8 @@ def check_gensim() -> None:
     """Raise ConfigError if the package gensim is missing."""
     if find_spec("gensim") is None:
         raise ConfigError(
-            "learned word vectors need the package gensim, which is not installed; pip install -e '.[vectors]', or "
-            "leave the text out of word_vectors"
+            "learned word vectors need the package gensim, which is not installed; "
+            "python3 envs/install.py run vectors, or leave the text out of word_vectors"
         )
 
 

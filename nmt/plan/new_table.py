@@ -58,7 +58,7 @@ systems:
         - {{kind: equal}}         # sides that were not translated
         - {{kind: overlap}}       # pairs near validation or test text
         # - {{kind: duplicates}}  # pairs near an earlier one
-        # - {{kind: language}}    # sides in another language; needs: pip install -e '.[filters]'
+        # - {{kind: language}}    # sides in another language; needs: python3 envs/install.py run filters
     subwords: {{kind: bpe, size: {pieces}, joint: {joint}}}   # {pairs:,} pairs; more text carries more subwords
     model: {{layers: {layers}, width: {width}, ffn: {ffn}, heads: 4, tied: {tied}, dropout: {dropout}}}
     training:

@@ -20,7 +20,7 @@ from nmt.text.languages import base
 
 JAR = "pycocoevalcap/meteor/meteor-1.5.jar"
 """Path of the jar in its package; the paraphrase tables are in ``data/`` beside it."""
-EXTRA = "pip install -e '.[meteor]'"
+EXTRA = "python3 envs/install.py run meteor"
 
 
 @dataclass(frozen=True)

@@ -79,7 +79,10 @@ def test_a_package_that_is_not_installed_is_named(tmp_path: Path, monkeypatch: p
         (OSError("disk full"), "writing: disk full; check space"),
         (shutil.Error([("from", "to", "no space left")]), "to: no space left; check space"),
         (ModuleNotFoundError("x", name="mlflow.pyfunc"), "needs the package mlflow.pyfunc, which is not installed"),
-        (ModuleNotFoundError("x", name="sklearn.svm"), "python3 envs/install.py images (or pip install -r envs/images"),
+        (
+            ModuleNotFoundError("x", name="sklearn.svm"),
+            "python3 envs/install.py run images (or pip install -r envs/images",
+        ),
         (MemoryError(), "not enough memory: choose a smaller training.batch"),
         (
             OSError(errno.ENOMEM, "Cannot allocate memory"),

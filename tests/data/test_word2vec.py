@@ -71,7 +71,7 @@ def test_text_without_frequent_words_is_refused(tmp_path: Path, content: bytes) 
 def test_without_gensim_one_message_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(word2vec, "find_spec", lambda _: None)
     code, output = run("word-vectors", tmp_path / "text", tmp_path / "out", "--width", 4, "--language", "en")
-    assert code == 1 and "pip install -e '.[vectors]'" in output and len(output.splitlines()) == 1
+    assert code == 1 and "python3 envs/install.py run vectors" in output and len(output.splitlines()) == 1
 
 
 def test_learned_vectors_lie_beside_the_cleaned_text_of_their_language_and_are_inputs_of_the_training() -> None:

@@ -174,7 +174,7 @@ def test_what_is_missing_is_one_message(stand_in: Path, monkeypatch: pytest.Monk
     monkeypatch.delenv("METEOR_JAR")
     monkeypatch.setattr(meteor, "JAR", "nowhere.jar")
     with pytest.raises(
-        ConfigError, match=r"package pycocoevalcap, which is not installed; pip install -e '\.\[meteor\]'"
+        ConfigError, match=r"package pycocoevalcap, which is not installed; python3 envs/install.py run meteor"
     ):
         Meteor("de")
     monkeypatch.setenv("PATH", str(stand_in / "data"))

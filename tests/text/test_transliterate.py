@@ -161,7 +161,7 @@ def _hindi_words() -> list[str]:
 @pytest.mark.long
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_a_hundred_thousand_words_are_what_aksharamukha_writes(scheme: Scheme) -> None:
-    """The reference is optional, because of its licence: ``pip install -e '.[transliteration]'``."""
+    """The reference is optional, because of its licence: ``python3 envs/install.py run transliteration``."""
     process = pytest.importorskip("aksharamukha.transliterate").process
     words = _hindi_words()
     words += _syllables(100_000 - len(words))

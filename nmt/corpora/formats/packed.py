@@ -157,8 +157,8 @@ class _Zstandard(io.RawIOBase):
             import zstandard
         except ImportError:
             raise ConfigError(
-                f"{path}: expected the package zstandard, which reads .zst, got none; pip install -e '.[sources]', or "
-                "unpack the file with unzstd"
+                f"{path}: expected the package zstandard, which reads .zst, got none; "
+                "python3 envs/install.py run sources, or unpack the file with unzstd"
             ) from None
         self._library, self._stream = zstandard, path.open("rb")
         self._frame: Any = None

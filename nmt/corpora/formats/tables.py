@@ -96,7 +96,7 @@ def read_parquet(path: Path, languages: Sequence[str], keys: Mapping[str, str]) 
         from pyarrow import lib, parquet
     except ImportError:
         raise ConfigError(
-            f"{path}: expected the package pyarrow, which reads parquet, got none; pip install -e '.[sources]'"
+            f"{path}: expected the package pyarrow, which reads parquet, got none; python3 envs/install.py run sources"
         ) from None
     check_regular(path)
     wanted = [keys[code] for code in languages]

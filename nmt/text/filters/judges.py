@@ -107,7 +107,8 @@ def _identifier() -> Any:
         from py3langid.langid import MODEL_FILE, LanguageIdentifier
     except ImportError:
         raise ConfigError(
-            "cleaning.filters: kind: language: expected the package py3langid, got none; pip install -e '.[filters]'"
+            "cleaning.filters: kind: language: expected the package py3langid, got none; "
+            "python3 envs/install.py run filters"
         ) from None
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
 
