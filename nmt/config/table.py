@@ -25,6 +25,7 @@ GIVEN = "file"
 """Stands for the model of a row whose translations are given as a file."""
 Figure = Literal[
     "loss",
+    "loss-by-system",
     "accuracy",
     "bleu",
     "learning-curves",

@@ -66,7 +66,7 @@ def grids(data: Json) -> list[Grid]:
     return result
 
 
-PER_PIECE = {"loss", "accuracy", "learning-curves"}
+PER_PIECE = {"loss", "loss-by-system", "accuracy", "learning-curves"}
 """Figures of quantities per piece, which depend on the vocabulary."""
 
 

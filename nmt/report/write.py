@@ -84,7 +84,7 @@ def _draw(
                 draw_profile(figure, _texts(name, table, layout, seeds), folder / figure)
             else:
                 width = max(widths if figure == "positions-across" else [REPORTED, *widths])
-                plots.draw(figure, curves, width, folder / figure, table.published_curves)
+                plots.draw(figure, curves, width, folder / figure, table.published_curves, table.nll_unit)
         if chart.is_filtered(corpora):
             chart.draw_filters(corpora, folder / chart.NAME)
 

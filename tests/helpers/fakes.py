@@ -48,6 +48,7 @@ TABLE = {
     ],
     "figures": [
         "loss",
+        "loss-by-system",
         "accuracy",
         "bleu",
         "learning-rate",

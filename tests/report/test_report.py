@@ -271,6 +271,15 @@ def test_figures_are_the_same_each_time(built: Built, tmp_path: Path) -> None:
             assert (tmp_path / f"{figure}.{ending}").read_bytes() == drawn
 
 
+def test_the_loss_of_each_system_is_drawn_in_the_tables_unit(built: Built, tmp_path: Path) -> None:
+    curves = {name: [fakes.records(400)] for name in ("small", "large", "third")}
+    draw("loss-by-system", curves, 512, tmp_path / "loss", unit="bits")
+    drawn, plain = ((folder / name).read_text() for folder, name in (
+        (tmp_path, "loss.svg"), (built.layout.figures("toy"), "loss-by-system.svg")
+    ))  # fmt: skip
+    assert drawn.count("<!-- bits per piece -->") == 3 and plain.count("<!-- nats per piece -->") == 2
+
+
 def test_the_reports_own_curve_is_drawn_beside_ours(built: Built, tmp_path: Path) -> None:
     curves = {name: [fakes.records(400)] for name in ("small", "large")}
     draw("learning-curves", curves, 512, tmp_path / "curves", {"large": [(100, 2.5), (300, 12.2)]})

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 import matplotlib
 
@@ -29,6 +29,7 @@ Points = Sequence[tuple[int, float]]
 
 TITLES: dict[Figure, str] = {
     "loss": "Loss on training and validation text",
+    "loss-by-system": "Negative log-likelihood (NLL) of each system",
     "accuracy": "Accuracy on training and validation text",
     "bleu": "BLEU of greedy translations of the validation text",
     "learning-curves": "Learning curves: loss and BLEU against batches",
@@ -61,6 +62,7 @@ def draw(
     width: int,
     out: Path,
     published: Mapping[str, Points] = MappingProxyType({}),
+    unit: Literal["nats", "bits"] = "nats",
 ) -> None:
     """Draw a figure as ``{out}.png`` and ``{out}.svg``.
 
@@ -70,10 +72,13 @@ def draw(
         width: the model's width, for the positional encoding.
         out: path without an ending.
         published: updates and BLEU on validation text that a report prints, by system; for the learning curves.
+        unit: of the negative log-likelihood, in the panels of the systems.
     """
     with pyplot.rc_context(STYLE):
         if figure == "learning-curves":
             return _learning_curves(curves, out, published)
+        if figure == "loss-by-system":
+            return _losses_by_system(curves, out, unit)
         canvas, axes = pyplot.subplots(figsize=(7.2, 4.4), layout="constrained")
         axes.set_title(TITLES[figure])
         if figure in ("positions", "positions-across"):
@@ -120,6 +125,24 @@ def _learning_curves(curves: Curves, out: Path, published: Mapping[str, Points])
         if points := published.get(system):
             bleu.plot(*zip(*points, strict=True), **_style(number) | PUBLISHED)
     _legend(bleu, curves, both=True, training="sample of the training text", published=bool(published))
+    save(canvas, out)
+
+
+def _losses_by_system(curves: Curves, out: Path, unit: Literal["nats", "bits"]) -> None:
+    """Draw the loss of each system in a panel of its own: losses per piece of two vocabularies do not compare."""
+    nats = math.log(2) if unit == "bits" else 1.0
+    rows = max(1, math.ceil(len(curves) / 2))
+    size = (7.2, 0.5 + 2.6 * rows)
+    canvas, panels = pyplot.subplots(rows, min(2, len(curves) or 1), figsize=size, layout="constrained", squeeze=False)
+    canvas.suptitle(TITLES["loss-by-system"], x=0.01, ha="left", fontsize=12)
+    for axes in panels.flat[len(curves) :]:
+        axes.remove()
+    for axes, (system, logs) in zip(panels.flat, curves.items(), strict=False):
+        _both(axes, {system: logs}, lambda record: record["loss"] / nats)
+        axes.set_title(system, fontsize=11, pad=6)
+        axes.set(xlabel="epoch", ylabel=f"{unit} per piece", xlim=(0, None))
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    _legend(panels.flat[0], {}, both=True)
     save(canvas, out)
 
 
