@@ -59,8 +59,8 @@ def comparisons(data: Json) -> Grid:
             cells.append(", ".join(f"{signed(p['difference'])} ({p_value(p['p_value'])})" for p in _pairs(row)))
         notes.append(
             "Pairs: models with the same seed; if the seeds differ, as for an ensemble, each model with each. "
-            f"{'The difference' if is_own(data) else 'Δ'} is the mean over the pairs. p is the largest of the pairs; "
-            "there is none if they disagree about which system is better."
+            f"{'The difference' if is_own(data) else 'Δ'} is the mean over the pairs. p is the largest of the pairs, "
+            f'or "{DISAGREE}" where the pairs disagree about which system is better.'
         )
     return Grid("comparisons", "Comparisons", header, body, notes)
 
