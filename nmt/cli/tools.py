@@ -16,6 +16,7 @@ from nmt.system.errors import ConfigError
 @click.option("--host", default="127.0.0.1", help="Address of the page; 0.0.0.0 is open to other machines.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8000, help="Port of the page; 0 takes a free one.")
 @click.option("--rate", type=PositiveNumber(), default=20.0, help="Requests that one client may make in a second.")
+@click.option("--batch", type=click.IntRange(1), default=16, help="Waiting requests that are computed together.")
 @click.option(
     "--allow-host",
     "allowed",
@@ -37,6 +38,7 @@ def serve(
     host: str,
     port: int,
     rate: float,
+    batch: int,
     allowed: tuple[str, ...],
     token: str | None,
     no_token: bool,
@@ -51,7 +53,7 @@ def serve(
     from nmt.serve.server import serve as run_server
 
     check_token(host, token, no_token)
-    run_server(models, host, port, device, threads, Limits(rate=rate), allowed, token)
+    run_server(models, host, port, device, threads, Limits(rate=rate, batch=batch), allowed, token)
 
 
 def check_token(host: str, token: str | None, no_token: bool) -> None:

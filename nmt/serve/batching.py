@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from nmt.serve.limits import BATCH, Limits, Refused
+from nmt.serve.limits import Limits, Refused
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -84,7 +84,7 @@ class Queue:
             return
         first = self.pending[0]
         batch = [one for one in self.pending if one is first or (one.kind is not None and one.kind == first.kind)]
-        batch = batch[:BATCH]
+        batch = batch[: self.limits.batch]
         for ticket in batch:
             self.pending.remove(ticket)
             ticket.started.set_result(None)

@@ -22,9 +22,6 @@ TEXT_PIECES = 1000
 PIECES = 200
 """Maximum number of subword pieces of a sentence; a model may have a lower limit."""
 
-BATCH = 16
-"""Maximum number of requests that are computed together."""
-
 NBEST = 10
 """Maximum number of translations of a sentence."""
 
@@ -49,6 +46,7 @@ class Limits:
         rate: requests per second and client.
         burst: seconds whose requests a client may send at once.
         waiting: requests that wait for one model.
+        batch: waiting requests that are computed together; 1: each is computed alone.
         patience: seconds that a request waits for a model.
         upload: seconds until a body must have arrived.
         header: seconds until the header of a request must have arrived, from the last answer or the connection on.
@@ -58,6 +56,7 @@ class Limits:
     rate: float = 20.0
     burst: float = 2.0
     waiting: int = 16
+    batch: int = 16
     patience: float = 10.0
     upload: float = 10.0
     header: float = 5.0

@@ -547,9 +547,10 @@ def test_eight_clients_at_once_each_get_their_own_answer(port: int, models: list
         assert best["score"] == pytest.approx(same["score"], abs=2e-4)
 
 
-def test_waiting_requests_of_one_kind_are_computed_together() -> None:
+@pytest.mark.parametrize("batch", [16, 1])
+def test_waiting_requests_of_one_kind_are_computed_together(batch: int) -> None:
     async def run() -> tuple[list[list[str]], list[Any]]:
-        queue, seen, go = Queue(Limits()), list[list[str]](), threading.Event()
+        queue, seen, go = Queue(Limits(batch=batch)), list[list[str]](), threading.Event()
 
         def compute(items: Sequence[str]) -> list[str | Exception]:
             assert go.wait(5)
@@ -567,7 +568,8 @@ def test_waiting_requests_of_one_kind_are_computed_together() -> None:
         return seen, answers
 
     seen, answers = asyncio.run(run())
-    assert seen == [["a"], ["b", "bad"], ["c"], ["d"], ["e"]]
+    together = [["b", "bad"], ["c"]] if batch > 1 else [["b"], ["c"], ["bad"]]
+    assert seen == [["a"], *together, ["d"], ["e"]]
     assert answers[:3] == ["A", "B", "C"] and isinstance(answers[3], ValueError) and answers[4:6] == ["D", "E"]
     assert isinstance(answers[6], asyncio.CancelledError)
 
@@ -980,10 +982,28 @@ def test_a_file_is_divided_further_where_it_is_refused(browser: "Browser", port:
         page.locator("#file").set_input_files(tmp_path / "good.txt")
         page.locator("#upload-result").wait_for(state="visible")
         assert asked == ["w1\nw2\nw3", "w1\nw2", "w1", "w2", "w3"]
-        (tmp_path / "bad.txt").write_text("w1\nw2\nw9\n")
+        (tmp_path / "bad.txt").write_text("w1\nw9\nw2\n")
         page.locator("#file").set_input_files(tmp_path / "bad.txt")
-        page.get_by_text("bad.txt: line 3: Text too long").wait_for()
-        assert page.locator("#upload-result").is_hidden() and page.locator("#upload-stop").is_hidden()
+        page.get_by_text("bad.txt: 3 of 3 lines. 1 line is left empty. Line 2: Text too long").wait_for()
+        assert page.locator("#upload-stop").is_hidden()
+        with page.expect_download() as download:
+            page.get_by_text("Download the translation").click()
+        assert Path(download.value.path()).read_text() == "w1\n\nw2\n"
+
+
+@browsing
+def test_the_finished_lines_of_a_file_outlive_the_server(browser: "Browser", port: int, tmp_path: Path) -> None:
+    def end(route: "Route") -> None:
+        route.abort() if "w9" in (route.request.post_data or "") else route.continue_()
+
+    with opened(browser, port) as page:
+        page.route("**/api/translate", end)
+        (tmp_path / "long.txt").write_text("w1 w2\n" * WORDS + "w9\n")
+        page.locator("#file").set_input_files(tmp_path / "long.txt")
+        page.get_by_text("lines. Then: The server does not answer").wait_for()
+        with page.expect_download() as download:
+            page.get_by_text("Download the lines so far").click()
+        assert set(Path(download.value.path()).read_text().splitlines()) == {"w1 w2"}
 
 
 @browsing

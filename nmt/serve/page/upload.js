@@ -5,6 +5,7 @@ import { plain } from "./dom.js";
 
 const get = (id) => document.getElementById(id);
 const pause = (seconds) => new Promise((resolve) => setTimeout(resolve, 1000 * seconds));
+const [REFUSED, LISTED] = [3, 30]; // refused lines that are named with the reason, and with their number
 let running = null;
 
 /** Let the user choose a file; `model` gives the model that translates it. */
@@ -24,30 +25,43 @@ async function run(file, model, limits) {
   get("upload").hidden = false;
   get("upload-stop").hidden = bar.hidden = false;
   result.hidden = true;
+  let lines = [];
+  const [done, refused] = [[], []]; // the lines translated so far; [number, message] of those that the server refused
+  const show = () => {
+    bar.value = done.length / lines.length;
+    note.textContent = `${file.name}: ${done.length.toLocaleString("en")} of ${lines.length.toLocaleString("en")} lines`;
+  };
   try {
     const text = new TextDecoder("utf-8", { fatal: true }).decode(await file.arrayBuffer());
-    const lines = plain(text).replace(/\n$/, "").split("\n");
-    const done = [];
-    const show = () => {
-      bar.value = done.length / lines.length;
-      note.textContent = `${file.name}: ${done.length.toLocaleString("en")} of ${lines.length.toLocaleString("en")} lines`;
-    };
+    lines = plain(text).replace(/\n$/, "").split("\n");
     show();
     for (const part of parts(lines, limits)) {
-      done.push(...(await translate(model.name, part, done.length + 1, signal)));
+      done.push(...(await translate(model.name, part, done.length + 1, refused, signal)));
       if (running.signal === signal) show();
     }
-    URL.revokeObjectURL(result.href);
-    result.href = URL.createObjectURL(new Blob([done.join("\n") + "\n"], { type: "text/plain" }));
-    result.download = `${file.name.replace(/\.txt$/, "")}.${model.target}.txt`;
-    result.hidden = false;
   } catch (error) {
     if (running.signal !== signal) return; // another file has taken its place
     const reason = signal.aborted ? "stopped" : error instanceof TypeError ? "expected UTF-8 text" : error.message;
-    note.textContent = `${file.name}: ${reason}`;
-  } finally {
-    if (running.signal === signal) get("upload-stop").hidden = bar.hidden = true;
+    note.textContent = done.length ? `${note.textContent}. Then: ${reason}` : `${file.name}: ${reason}`;
   }
+  if (running.signal !== signal) return;
+  get("upload-stop").hidden = bar.hidden = true;
+  if (!done.length) return;
+  if (refused.length) note.textContent += `. ${told(refused)}`;
+  URL.revokeObjectURL(result.href);
+  result.href = URL.createObjectURL(new Blob([done.join("\n") + "\n"], { type: "text/plain" }));
+  result.download = `${file.name.replace(/\.txt$/, "")}.${model.target}.txt`;
+  result.textContent = done.length < lines.length ? "Download the lines so far" : "Download the translation";
+  result.hidden = false;
+}
+
+/** Say which lines the server refused. */
+function told(refused) {
+  const [which, are] = refused.length > 1 ? [`${refused.length} lines`, "are"] : ["1 line", "is"];
+  const named = refused.slice(0, REFUSED).map(([number, message]) => `Line ${number}: ${message}`);
+  const rest = refused.slice(REFUSED, LISTED).map(([number]) => number).join(", ");
+  const more = refused.length > LISTED ? ", …" : "";
+  return `${which} ${are} left empty. ${named.join(" ")}${rest && ` Also ${rest}${more}`}`;
 }
 
 /** Group lines into parts within the server's limits of words and bytes; a longer line is a part alone. */
@@ -67,8 +81,11 @@ function parts(lines, limits) {
   return found;
 }
 
-/** Translate lines, again while the server is busy, and by halves if it refuses them; `first` is the first one's number. */
-async function translate(model, lines, first, signal) {
+/**
+ * Translate lines, again while the server is busy, and by halves if it refuses them. A single line that it refuses is
+ * noted in `refused` and stays empty. `first` is the number of the first line.
+ */
+async function translate(model, lines, first, refused, signal) {
   for (;;) {
     try {
       const { translations } = await api.translate({ model, text: lines.join("\n"), nbest: 1 }, signal);
@@ -81,11 +98,12 @@ async function translate(model, lines, first, signal) {
       } else if (error.status !== 422) {
         throw error;
       } else if (lines.length === 1) {
-        throw new Error(`line ${first}: ${error.message}`);
+        refused.push([first, error.message]);
+        return [""];
       } else {
         const middle = Math.ceil(lines.length / 2);
-        const before = await translate(model, lines.slice(0, middle), first, signal);
-        return [...before, ...(await translate(model, lines.slice(middle), first + middle, signal))];
+        const before = await translate(model, lines.slice(0, middle), first, refused, signal);
+        return [...before, ...(await translate(model, lines.slice(middle), first + middle, refused, signal))];
       }
     }
   }
