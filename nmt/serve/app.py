@@ -7,10 +7,10 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import urlsplit
 
-from pydantic import Field, ValidationError
+from pydantic import BeforeValidator, Field, ValidationError
 from pydantic_core import ErrorDetails
 from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders
@@ -46,6 +46,14 @@ QuestionType = TypeVar("QuestionType", bound="Question")
 Result = TypeVar("Result")
 
 
+def _whole(value: Any) -> Any:
+    """Turn 5.0 into 5: both are the same integer in JSON."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+Whole = Annotated[int, BeforeValidator(_whole)]
+
+
 class Question(Strict):
     """The fields of every request."""
 
@@ -61,12 +69,12 @@ class Sentence(Question):
 class Translate(Sentence):
     """The body of POST /api/translate."""
 
-    nbest: int = Field(5, ge=1, le=NBEST)
+    nbest: Whole = Field(5, ge=1, le=NBEST)
     prefix: str = Field("", max_length=TEXT)
     method: Literal["beam", "sampling", "mbr"] = "beam"
     temperature: float = Field(1.0, ge=0.1, le=10)
     top_p: float = Field(1.0, gt=0, le=1)
-    seed: int = Field(0, ge=0, lt=2**32)
+    seed: Whole = Field(0, ge=0, lt=2**32)
 
     def decoding(self) -> Decoding:
         """Return the settings of the search; temperature, top_p and seed are those of sampling."""
@@ -82,9 +90,9 @@ class Translate(Sentence):
 class Attention(Sentence):
     """The body of POST /api/attention."""
 
-    ids: list[int] = Field(max_length=BODY)
+    ids: list[Whole] = Field(max_length=BODY)
     sublayer: Literal["source", "encoder", "decoder"]
-    layer: int = Field(ge=1)
+    layer: Whole = Field(ge=1)
 
 
 class Application:

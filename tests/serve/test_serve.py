@@ -147,6 +147,12 @@ def test_translations_are_those_of_the_library(port: int, folders: dict[str, Pat
         assert [t["ids"] for t in answer["translations"]] == [t.ids for t in expected]
 
 
+def test_whole_numbers_may_have_a_point_as_in_json(port: int) -> None:
+    assert ask(port, "w1 w2", nbest=2.0)[2] == ask(port, "w1 w2", nbest=2)[2]
+    status, _, answer = ask(port, "w1", nbest=2.5)
+    assert (status, answer["error"]) == (422, "wrong value: nbest")
+
+
 def test_settings_of_the_search_are_those_of_the_library(port: int, models: list[ServedModel]) -> None:
     status, _, answer = ask(port, "w1 w2 w3", prefix="w5", nbest=2)
     assert status == 200 and all(t["text"].startswith("w5 ") for t in answer["translations"])
