@@ -19,6 +19,9 @@ WORDS = 400
 TEXT_PIECES = 1000
 """Maximum number of subword pieces of a text."""
 
+MBR_PIECES = 250
+"""The same with minimum Bayes risk, which takes several times as long as beam search; others wait meanwhile."""
+
 PIECES = 200
 """Maximum number of subword pieces of a sentence; a model may have a lower limit."""
 

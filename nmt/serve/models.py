@@ -11,7 +11,7 @@ import numpy as np
 
 from nmt.config.decoding import Decoding
 from nmt.report.figures.attention_maps import PARTS
-from nmt.serve.limits import NAME, PIECES, TEXT, TEXT_PIECES, WORDS, Refused, shown
+from nmt.serve.limits import MBR_PIECES, NAME, PIECES, TEXT, TEXT_PIECES, WORDS, Refused, shown
 from nmt.system.errors import ConfigError, printable
 from nmt.system.files import Json, read_json
 from nmt.system.lines import read_lines
@@ -92,7 +92,7 @@ class ServedModel:
     def _divide(self, text: str, decoding: Decoding) -> list[list[str]]:
         """Check a text and return the sentences of each of its lines; raises Refused."""
         check_text(text)
-        self._check_pieces(self.cleaner(text.replace("\n", " ")), TEXT_PIECES)
+        self._check_pieces(self.cleaner(text.replace("\n", " ")), MBR_PIECES if decoding.mbr else TEXT_PIECES)
         lines = [[line] if decoding.prefix else self.sentences.parts(line) for line in text.split("\n")]
         lines = [[part for part in line if self.cleaner(part)] for line in lines]
         if not any(lines):

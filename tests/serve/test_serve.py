@@ -246,6 +246,7 @@ HOSTILE: dict[str, tuple[str, Any, int, str, str]] = {
     "5,000 words": ("translate", {"text": "w1 " * 5000}, 422, "text too long", "5,000"),
     "a word of 5,000 bytes": ("translate", {"text": "é" * 2500}, 422, "text too long", "5,000"),
     "too many pieces": ("translate", {"text": "." * 10 + " a.b" * 90 + "," * 2000}, 422, "text too long", ""),
+    "long for mbr": ("translate", {"text": "w1 " * 251, "method": "mbr"}, 422, "text too long", "251"),
     "NUL": ("translate", {"text": "w1\0w2"}, 422, "control character in the text", "U+0000 at character 3"),
     "escape": ("translate", {"text": "\x1b[31mred"}, 422, "control character in the text", "U+001B at character 1"),
     "CR alone": ("translate", {"text": "w1\rw2"}, 422, "control character in the text", "U+000D at character 3"),
