@@ -13,6 +13,7 @@ report: "workflow/report/workflow.rst"
 
 
 include: "workflow/rules/common.smk"
+include: "workflow/rules/claims.smk"
 include: "workflow/rules/own_files.smk"
 include: "workflow/rules/download.smk"
 include: "workflow/rules/translate_text.smk"

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from nmt.cli.group import CommandGroup
-from nmt.cli.options import PATH, check_run_name, config_option, load_settings
+from nmt.cli.options import OUTPUT, PATH, check_run_name, config_option, load_settings
 from nmt.system.errors import ConfigError
 
 tracking_option = click.option("--tracking", type=PATH, required=True, help="tracking.json of `nmt track prepare`.")
@@ -24,7 +24,7 @@ out_option = click.option(
 @click.option(
     "--tables", multiple=True, type=PATH, show_default="none", help="A table file. Can be given several times."
 )
-@click.option("--out", type=PATH, required=True, help="The file to write; its name is tracking.json.")
+@click.option("--out", type=OUTPUT, required=True, help="The file to write; its name is tracking.json.")
 @click.option(
     "--later", is_flag=True, help="Jobs run on other machines: only `nmt track publish` writes to a store in a file."
 )

@@ -5,18 +5,23 @@ import json
 import os
 import platform
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
+from types import FrameType
 
 from filelock import FileLock, Timeout
 
 from nmt.system.errors import DataError
+from nmt.system.interrupt import Interrupted, signal_handlers
 
 WITHOUT_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
 """Errors of file systems that have no locks."""
-_held: list[FileLock] = []
-"""The locks that this process holds to its end."""
+WAIT = "NMT_WAIT"
+"""Environment variable: with 1, a command waits for a lock; else it ends with an error. Jobs of a workflow wait."""
+POLL = 0.5  # seconds between two attempts to take a lock
 
 
 def try_lock(path: Path) -> FileLock | None:
@@ -32,12 +37,17 @@ def try_lock(path: Path) -> FileLock | None:
     except OSError as error:
         if error.errno not in WITHOUT_LOCKS:
             raise
-        print(f"nmt: warning: {path}: this file system has no locks; start no second process here", file=sys.stderr)
+        _warn_without_locks(path.parent)
         return lock
     if type(lock) is FileLock:  # without the system call filelock takes another kind, which names the holder itself
         with suppress(OSError):  # Windows lets nobody write a locked file
             path.write_text(json.dumps({"host": platform.node(), "process": os.getpid()}) + "\n", encoding="utf-8")
     return lock
+
+
+@cache
+def _warn_without_locks(folder: Path) -> None:
+    print(f"nmt: warning: {folder}: this file system has no locks; start no second process here", file=sys.stderr)
 
 
 def holder(path: Path) -> str:
@@ -51,7 +61,7 @@ def holder(path: Path) -> str:
 
 @contextmanager
 def exclusive(path: Path, used: Path, *, keep: bool = True) -> Iterator[None]:
-    """Hold a lock during the block.
+    """Hold a lock during the block. Wait for it if the environment variable `WAIT` is 1.
 
     Args:
         path: the lock file; its folder is made.
@@ -60,8 +70,16 @@ def exclusive(path: Path, used: Path, *, keep: bool = True) -> Iterator[None]:
 
     Raises:
         DataError: another process holds the lock; the message names its computer and number.
+        Interrupted: a signal has stopped the waiting.
     """
-    lock = _lock(path, used)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = try_lock(path)
+    if lock is None and os.environ.get(WAIT) != "1":
+        raise DataError(f"{used}: {holder(path)} is at work here; wait until it ends, or end it first")
+    if lock is None:
+        print(f"nmt: {used}: waiting for {holder(path)}, which is at work here", file=sys.stderr, flush=True)
+        with signal_handlers(_stop_waiting):
+            lock = wait_for_lock(path)
     try:
         yield
     finally:
@@ -70,13 +88,12 @@ def exclusive(path: Path, used: Path, *, keep: bool = True) -> Iterator[None]:
         lock.release()
 
 
-def hold(path: Path, used: Path) -> None:
-    """Hold a lock until this process ends; raises DataError as `exclusive` does."""
-    _held.append(_lock(path, used))
-
-
-def _lock(path: Path, used: Path) -> FileLock:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if (lock := try_lock(path)) is None:
-        raise DataError(f"{used}: {holder(path)} is at work here; wait until it ends, or end it first")
+def wait_for_lock(path: Path, poll: float = POLL) -> FileLock:
+    """Lock a file as soon as no other process holds its lock."""
+    while (lock := try_lock(path)) is None:
+        time.sleep(poll)
     return lock
+
+
+def _stop_waiting(number: int, _: FrameType | None) -> None:
+    raise Interrupted(number, "while it waited for a lock")

@@ -54,6 +54,7 @@ NOT_COMPARED = Path()
 os.environ.update(PATH=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]))
 if PLAN.settings.mirror:
     os.environ.update(NMT_MIRROR=str(PLAN.settings.mirror))
+os.environ.update(NMT_WAIT="1")  # a job of a killed workflow may still be at work
 
 
 # A scheduler's signal goes to every process of a job. `nmt` saves what it has and ends; the others wait for it.

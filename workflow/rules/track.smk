@@ -2,14 +2,12 @@
 # Creating them is not a rule. Trainings would depend on it, and Snakemake overlooks a training's own changes in a run that
 # remakes such a dependency, even an ancient() one.
 from nmt.data.word2vec import check_gensim
-from nmt.system.locks import hold
 from nmt.system.slurm import watch_queue
 from nmt.tracking.store import deletions
 
 
 onstart:
-    # Snakemake locks its own folder; this finds a run that was started in another one.
-    or_exit(hold, LAYOUT.results / ".workflow.lock", LAYOUT.results)
+    claim_files()
     if workflow.non_local_exec:
         watch_queue()
     requested = [PLAN.tables[name] for name in requested_tables(PLAN.settings, TARGETS)]
