@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from nmt.config.choices import PAIR, joined_subtags
+from nmt.config.choices import ENGINES, PAIR, joined_subtags
 from nmt.system.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -125,6 +125,14 @@ def device_options(command: Command) -> Command:
         "--threads", type=click.IntRange(1, 1024), show_default="PyTorch's choice", help="CPU threads."
     )
     return device(threads(command))
+
+
+engine_option = click.option(
+    "--engine",
+    type=click.Choice(ENGINES),
+    default="torch",
+    help="The program that searches: torch, ctranslate2 (faster, for Transformers), or auto, the faster one that can.",
+)
 
 
 def search_options(command: Command) -> Command:

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from nmt.cli.options import OUTPUT, PATH, PositiveNumber, check_languages, device_options
+from nmt.cli.options import OUTPUT, PATH, PositiveNumber, check_languages, device_options, engine_option
 from nmt.config.choices import QUANTIZATIONS
 from nmt.system.errors import ConfigError
 
@@ -32,6 +32,7 @@ from nmt.system.errors import ConfigError
     help="Secret that requests must bring; also the variable NMT_SERVE_TOKEN.",
 )
 @click.option("--no-token", is_flag=True, help="Open the page to other machines without a token.")
+@engine_option
 @device_options
 def serve(
     models: tuple[Path, ...],
@@ -42,6 +43,7 @@ def serve(
     allowed: tuple[str, ...],
     token: str | None,
     no_token: bool,
+    engine: Any,
     device: str,
     threads: int | None,
 ) -> None:
@@ -53,7 +55,7 @@ def serve(
     from nmt.serve.server import serve as run_server
 
     check_token(host, token, no_token)
-    run_server(models, host, port, device, threads, Limits(rate=rate, batch=batch), allowed, token)
+    run_server(models, host, port, device, threads, Limits(rate=rate, batch=batch), allowed, token, engine)
 
 
 def check_token(host: str, token: str | None, no_token: bool) -> None:

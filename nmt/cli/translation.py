@@ -14,6 +14,7 @@ from nmt.cli.options import (
     config_option,
     decoding_of,
     device_options,
+    engine_option,
     load_settings,
     search_options,
     shard_option,
@@ -121,6 +122,7 @@ def translate_text(model: Path, text: Path, out: Path, settings: str, device: st
 @click.option(
     "--out", type=PATH, show_default="standard output", help="File for the translations; an interrupted run goes on."
 )
+@engine_option
 @device_options
 def translate(
     model: Path,
@@ -145,6 +147,7 @@ def translate(
     decoding = decoding_of(search, nbest)
     at_prompt = check_streams(files, out)
     translator = load_translator(model, device, threads, single=at_prompt)
+    engine = translator.engines.name(decoding)
     if attention and not translator.has_attention:
         raise ConfigError("--attention: expected a model with attention, got one without; leave the option away")
 
@@ -165,7 +168,7 @@ def translate(
     if at_prompt:
         run_prompt(translator.languages, translate_chunk)
     else:
-        made = [decoding.model_dump(mode="json"), nbest, scores, as_json, split]
+        made = [decoding.model_dump(mode="json"), engine, nbest, scores, as_json, split]
         made += [sha256(file) for file in sorted(model.iterdir()) if file.is_file()] if out else []
         write_translations(files, out, made, translate_chunk)
     if sentences:

@@ -15,6 +15,8 @@ Quantization = Literal[
     "int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16", "float16", "bfloat16", "float32"
 ]
 QUANTIZATIONS: tuple[Quantization, ...] = get_args(Quantization)
+Engine = Literal["torch", "ctranslate2", "auto"]
+ENGINES: tuple[Engine, ...] = get_args(Engine)
 #: Metrics that are computed only for the tables that ask for them.
 ON_REQUEST = ("chrfpp", "spbleu", "bleu1", "bleu2", "bleu3", "meteor", "meteor_nltk")
 Tokenizer = Literal["13a", "intl", "zh", "ja-mecab", "ko-mecab", "char", "none", "moses"]

@@ -7,6 +7,7 @@ from pydantic import (
     model_validator,
 )
 
+from nmt.config.choices import Engine
 from nmt.config.models import Shown
 from nmt.config.types import AboveZero, BatchSize, Count, NonNegative, Number, Positive, Seed, Strict
 
@@ -73,6 +74,11 @@ class Decoding(Strict):
         0.0,
         description="beam search: add to a finished hypothesis' score this number times the sum over the source pieces "
         "of log min(attention, 1), where attention is a piece's sum over all steps (Wu and others 2016, eq. 14)",
+    )
+    engine: Engine = Field(
+        "torch",
+        description="the program that searches. ctranslate2: CTranslate2, which is faster, for greedy and beam search "
+        "by Transformers on the CPU. auto: CTranslate2 where it is installed and can do the search, else torch",
     )
 
     @model_validator(mode="after")

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from nmt.config.choices import Engine
 from nmt.config.decoding import Decoding
 from nmt.report.figures.attention_maps import PARTS
 from nmt.serve.limits import MBR_PIECES, NAME, PIECES, TEXT, TEXT_PIECES, WORDS, Refused, shown
@@ -44,8 +45,9 @@ class ServedModel:
     examples: Sequence[str] = ()
     """Sentences to try."""
 
-    def __init__(self, name: str, translator: Translator) -> None:
-        self.name, self.translator, self.vocabulary = name, translator, translator.source
+    def __init__(self, name: str, translator: Translator, engine: Engine = "torch") -> None:
+        self.name, self.translator, self.vocabulary, self.engine = name, translator, translator.source, engine
+        translator.engines.choose(Decoding(engine=engine))  # fails, or loads it, before the first request
         self.cleaner = Cleaner(translator.cleaning, translator.languages[0])
         weights = translator.attentions("", Translation("", 0.0, [])).weights
         shapes = {part: weights[part].shape for part in PARTS if part in weights}
@@ -119,7 +121,7 @@ class ServedModel:
     def _search(self, parts: Sequence[str], decoding: Decoding) -> list[list[Translation]]:
         """Translate sentences; raises Refused for settings that the model does not support."""
         try:
-            return self.translator.nbest(parts, decoding)
+            return self.translator.nbest(parts, decoding.model_copy(update={"engine": self.engine}))
         except ConfigError as error:
             where, _, rest = str(error).partition(": expected ")
             expected, _, got = rest.partition(", got ")
@@ -239,16 +241,18 @@ def check_text(text: str) -> None:
         raise Refused(422, "markup in the text", "plain text, without tags", shown(markup[0]))
 
 
-def load(folders: Sequence[Path], device: str, threads: int | None) -> list[ServedModel]:
+def load(folders: Sequence[Path], device: str, threads: int | None, engine: Engine = "torch") -> list[ServedModel]:
     """Load models and give each model a unique name.
 
     Args:
         folders: model directories, and exports for CTranslate2.
         device: ``auto``, ``cpu`` or ``cuda``.
         threads: CPU threads; None: PyTorch's default.
+        engine: the program that searches for model directories, see `nmt.config.decoding.Decoding`.
 
     Raises:
-        ConfigError, DataError: see `Translator.load`; or a file of a directory has the wrong content.
+        ConfigError, DataError: see `Translator.load`; a file of a directory has the wrong content; or the engine does
+            not support a model.
     """
     models: dict[str, ServedModel] = {}
     for folder in folders:
@@ -257,7 +261,7 @@ def load(folders: Sequence[Path], device: str, threads: int | None) -> list[Serv
             loaded = ExportedModel(folder, device, threads) if is_export else Translator.load(folder, device, threads)
             name = _unique(_name(folder), models)
             if isinstance(loaded, Translator):
-                models[name] = ServedModel(name, loaded)
+                models[name] = ServedModel(name, loaded, engine)
             else:
                 models[name] = ServedExport(name, loaded, read_json(folder / "provenance.json").get("parameters") or 0)
             models[name].examples = _examples(folder, models[name].cleaner.language)

@@ -14,6 +14,7 @@ from typing import Any
 import click
 import uvicorn
 
+from nmt.config.choices import Engine
 from nmt.serve.app import build
 from nmt.serve.connections import ACCEPTED, Connection, capacity
 from nmt.serve.limits import Limits, shown
@@ -32,6 +33,7 @@ def serve(
     limits: Limits,
     allowed: Sequence[str] = (),
     token: str | None = None,
+    engine: Engine = "torch",
 ) -> None:
     """Serve model directories until interrupted.
 
@@ -44,14 +46,16 @@ def serve(
         limits: rate, queue and times.
         allowed: further names of this machine, by which requests may address it.
         token: what every request must bring; None if nothing.
+        engine: see `nmt.config.decoding.Decoding`.
 
     Raises:
-        ConfigError: the address cannot be bound; a name is none; or ``device`` is cuda, but PyTorch can use no GPU.
+        ConfigError: the address cannot be bound; a name is none; ``device`` is cuda, but PyTorch can use no GPU; or
+            the engine does not support a model.
         DataError: a model directory is missing or damaged.
     """
     names = [_host_name(name) for name in allowed]
     with bind(host, port) as listener:  # bind before loading, so that a port in use is reported at once
-        models = load(folders, device, threads)
+        models = load(folders, device, threads, engine)
         listener.listen()
         click.echo(f"nmt: {', '.join(model.name for model in models)}")
         click.echo(f"nmt: open {address(listener, host)}{'/?token=TOKEN' if token else ''} (Ctrl+C ends)")

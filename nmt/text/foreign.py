@@ -96,11 +96,11 @@ class ForeignPieces:
         """Return the id of a piece of a text, which cannot be a special piece."""
         return self._ids["unk"] if piece in self._special else self.piece_to_id(piece)
 
-    def decode(self, rows: Sequence[Sequence[int]]) -> list[str]:
-        """Join pieces to texts, without the pad, BOS and EOS; an unknown piece becomes ``<unk>``."""
+    def decode(self, row: Sequence[int]) -> str:
+        """Join pieces to a text, without the pad, BOS and EOS; an unknown piece becomes ``<unk>``."""
         unknown = self._ids["unk"]
-        words = [["▁<unk>" if i == unknown else self._pieces[i] for i in row if i not in self._silent] for row in rows]
-        return [str(self._processor.decode_pieces(pieces)) for pieces in words]
+        pieces = ["▁<unk>" if i == unknown else self._pieces[i] for i in row if i not in self._silent]
+        return str(self._processor.decode_pieces(pieces))
 
 
 def _code(text: str) -> tuple[list[str], str]:

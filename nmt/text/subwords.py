@@ -117,7 +117,7 @@ class Vocabulary:
             silent = {self.ids.pad, self.ids.bos, self.ids.eos}
             texts = [" ".join(self.pieces([i for i in row if i not in silent])).replace(START, "") for row in ids]
         else:
-            texts = self._pieces.decode([list(row) for row in ids])
+            texts = [self._pieces.decode(list(row)) for row in ids]  # all rows at once would start threads
         return [recover(to_bytes(text)) if self.bytewise else _original(text.strip()) for text in texts]
 
     def pieces(self, ids: Sequence[int]) -> list[str]:

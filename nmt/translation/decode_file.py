@@ -82,6 +82,7 @@ def decode_file(
         raise ConfigError(f"{source}: has no line {max(attended)} to show, it has {sentences}; choose others")
     pictures = translator.pictures(images, decoding.images, sentences)
     provenance = _provenance(model, source, decoding, sentences, images if pictures is not no_pictures else None)
+    provenance |= {"engine": translator.engines.name(decoding)}
     chunks = Chunks(out, digest([provenance, translator.device.type]), CHUNK)
     numbers = chunks.numbers(sentences, shard or WHOLE)
     translations = Translations(translator, source, decoding, pictures, chunks, numbers)

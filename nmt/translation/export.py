@@ -2,27 +2,20 @@
 
 import shutil
 import warnings
-from collections.abc import Sequence
 from importlib import metadata
-from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from torch import Tensor, nn
 
 from nmt.config.choices import Quantization
 from nmt.data import card
-from nmt.models.attention import Attention
-from nmt.models.embedding import PositionalEmbedding
-from nmt.models.layers import GATES, FeedForward
-from nmt.models.multimodal import Multimodal
-from nmt.models.transformer import Transformer
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import Json, atomic_directory, read_json, sha256, write_json, write_text
 from nmt.text.subwords import SIDES
 from nmt.training.checkpoint import WEIGHTS, verified_weights, write_tensors
 from nmt.translation.bundle import bundle
+from nmt.translation.engines.specification import specification, unsupported
 from nmt.translation.marian.write import write_marian
 from nmt.translation.standalone import SETTINGS
 from nmt.translation.translator import Translator
@@ -132,25 +125,12 @@ def _compare(model: Path, export: Path, source: Path, reference: Path) -> Json:
 def _ctranslate2(folder: Path, translator: Translator, out: Path, quantization: Quantization | None) -> None:
     """Write the model and vocabularies of CTranslate2, and the program that translates raw text with them."""
     model = translator.model
-    if len(translator.models) > 1:
-        raise ConfigError(f"--format ctranslate2: expected one model, got an ensemble in {folder}; use --format pyfunc")
-    if not isinstance(model, Transformer) or isinstance(model, Multimodal):
-        raise ConfigError(
-            f"--format ctranslate2: expected a Transformer, got a {model.config.kind} model in {folder}, "
-            "which CTranslate2 does not support; use --format pyfunc"
-        )
-    if translator.source.foreign:
-        raise ConfigError(
-            f"--format ctranslate2: expected a model that nmt trained, got an imported one in {folder}; use --format "
-            "huggingface, then ct2-transformers-converter of CTranslate2"
-        )
-    if model.config.context != "none" or translator.source.bytewise:
-        got = "byte-level pieces" if translator.source.bytewise else f"context: {model.config.context}"
-        raise ConfigError(
-            f"--format ctranslate2: expected plain embeddings of text pieces, got {got} in {folder}, "
-            "which CTranslate2 does not support; use --format pyfunc"
-        )
-    spec = specification(translator, model)
+    if problem := unsupported(translator.models, translator.source):
+        foreign = translator.source.foreign
+        way = "huggingface, then ct2-transformers-converter of CTranslate2" if foreign else "pyfunc"
+        expected, got = problem
+        raise ConfigError(f"--format ctranslate2: expected {expected}, got {got} in {folder}; use --format {way}")
+    spec = specification(model, translator.source, translator.target)
     spec.validate()
     spec.optimize(quantization)
     spec.save(str(out))
@@ -159,119 +139,6 @@ def _ctranslate2(folder: Path, translator: Translator, out: Path, quantization: 
     settings = {"languages": "-".join(translator.languages), "max_positions": model.longest}
     write_json(out / SETTINGS, settings | {"cleaning": translator.cleaning.model_dump(mode="json")})
     write_text(out / "translate.py", bundle("nmt.translation.standalone"))
-
-
-def specification(translator: Translator, model: Transformer) -> Any:
-    """Return a Transformer as a `ctranslate2.specs.TransformerSpec`, with its weights and vocabularies.
-
-    The attention of CTranslate2 has the same fused products as ours. Self-attention computes queries, keys and values
-    in one product. Attention over the source computes the queries in one product, keys and values in another. Positions
-    are always our table, because CTranslate2 orders the sinusoids differently; rotary ones are rotated by halves too.
-    """
-    from ctranslate2.specs.common_spec import Activation
-    from ctranslate2.specs.transformer_spec import TransformerDecoderSpec, TransformerEncoderSpec, TransformerSpec
-
-    config = model.config
-    activation = {"relu": Activation.RELU, "gelu": Activation.GELU, "swish": Activation.SWISH}
-    activation |= {"geglu": Activation.GELU, "swiglu": Activation.SWISH}
-    options: dict[str, Any] = {
-        "pre_norm": config.norm == "pre", "rms_norm": config.normalisation == "rms",
-        "activation": activation[config.activation], "ffn_glu": config.activation in GATES,
-        "rotary_dim": 0 if config.positions == "rotary" else None, "rotary_interleave": False,
-        "num_heads_kv": config.key_value_heads,
-    }  # fmt: skip
-    spec = TransformerSpec(
-        TransformerEncoderSpec(len(model.encoder), config.heads, **options),
-        TransformerDecoderSpec(len(model.decoder), config.heads, **options),
-    )
-    _encoder(spec.encoder, model)
-    _decoder(spec.decoder, model)
-    spec.register_source_vocabulary(translator.source.pieces(range(len(translator.source))))
-    spec.register_target_vocabulary(translator.target.pieces(range(len(translator.target))))
-    spec.config.add_source_bos, spec.config.add_source_eos = not model.unseen, True
-    spec.config.layer_norm_epsilon = model.encoder[0].residuals[0].norm.eps
-    return spec
-
-
-def _encoder(spec: Any, model: Transformer) -> None:
-    _embedding(spec, spec.embeddings[0], model.source_embedding, model.longest)
-    for to, layer in zip(spec.layer, model.encoder, strict=True):
-        around_attention, around_feed_forward = layer.residuals
-        _attention(to.self_attention, layer.attention, around_attention.norm, [3])
-        _feed_forward(to.ffn, layer.feed_forward, around_feed_forward.norm)
-    if model.config.norm == "pre":
-        _norm(spec.layer_norm, model.encoder_norm)
-
-
-def _decoder(spec: Any, model: Transformer) -> None:
-    _embedding(spec, spec.embeddings, model.target_embedding, model.longest)
-    for to, layer in zip(spec.layer, model.decoder, strict=True):
-        around_attention, around_source, around_feed_forward = layer.residuals
-        _attention(to.self_attention, layer.attention, around_attention.norm, [3])
-        _attention(to.attention, layer.source_attention, around_source.norm, [1, 2])
-        _feed_forward(to.ffn, layer.feed_forward, around_feed_forward.norm)
-    if model.config.norm == "pre":
-        _norm(spec.layer_norm, model.decoder_norm)
-    pieces = slice(model.projection.out_features)  # without the padding of `lay_out_for_search`
-    spec.projection.weight = _array(model.projection.weight[pieces])
-    if model.config.output_bias:
-        spec.projection.bias = _array(model.projection.bias[pieces])
-
-
-def _embedding(spec: Any, pieces: Any, embedding: PositionalEmbedding, longest: int) -> None:
-    pieces.weight = _array(embedding.pieces.weight)
-    spec.scale_embeddings = embedding.scale != 1
-    if embedding.positions is not None:
-        spec.position_encodings.encodings = _array(embedding.positions)
-    elif hasattr(spec, "position_encodings"):  # the encoder always adds positions, rotary or not
-        spec.position_encodings.encodings = _array(torch.zeros(longest, embedding.pieces.embedding_dim))
-
-
-def _attention(spec: Any, attention: Attention, norm: nn.Module, products: Sequence[int]) -> None:
-    """Set the weights of an attention layer and its norm.
-
-    Args:
-        spec: the layer of CTranslate2.
-        attention: our layer.
-        norm: its layer norm.
-        products: for each linear layer before the output, how many of queries, keys and values it computes.
-    """
-    project, output, width = attention.project, attention.output, attention.project.in_features
-    parts = iter(attention.sizes)
-    sizes = [sum(islice(parts, count)) for count in products]
-    biases = [None] * len(sizes) if project.bias is None else torch.split(project.bias, sizes)
-    for linear, weight, bias in zip(spec.linear, torch.split(project.weight, sizes), biases, strict=False):
-        _linear(linear, weight, bias)
-    if isinstance(output, nn.Linear):
-        _linear(spec.linear[-1], output.weight, output.bias)
-    else:  # CTranslate2 always has an output projection; the identity changes nothing
-        _linear(spec.linear[-1], torch.eye(width), None)
-    _norm(spec.layer_norm, norm)
-
-
-def _feed_forward(spec: Any, feed_forward: FeedForward, norm: nn.Module) -> None:
-    inner, outer = feed_forward.inner, feed_forward.outer
-    parts = [spec.linear_0, *([spec.linear_0_noact] if hasattr(spec, "linear_0_noact") else [])]
-    for part, weight, bias in zip(parts, inner.weight.chunk(len(parts)), inner.bias.chunk(len(parts)), strict=True):
-        _linear(part, weight, bias)
-    _linear(spec.linear_1, outer.weight, outer.bias)
-    _norm(spec.layer_norm, norm)
-
-
-def _linear(spec: Any, weight: Tensor, bias: Tensor | None) -> None:
-    spec.weight = _array(weight)
-    if bias is not None:
-        spec.bias = _array(bias)
-
-
-def _norm(spec: Any, norm: Any) -> None:
-    spec.gamma = _array(norm.weight)
-    if isinstance(norm, nn.LayerNorm):
-        spec.beta = _array(norm.bias)
-
-
-def _array(tensor: Tensor) -> Any:
-    return tensor.detach().contiguous().numpy()
 
 
 def _pyfunc(folder: Path, translator: Translator, out: Path) -> None:

@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -31,6 +31,7 @@ from nmt.system.workers import parallel_map
 from nmt.text.characters import is_blank
 from nmt.text.subwords import SIDES, load_vocabularies
 from nmt.training.checkpoint import load_weights, outline_of, verified_weights
+from nmt.translation.engines.choice import Engines
 
 PART = 2048  # most tokens per batch on the CPU: larger batches are no faster and keep fewer workers busy
 
@@ -109,6 +110,7 @@ class Translator:
             self.models.append(model.lay_out_for_search() if device.type == "cpu" else model)
         self.model = self.models[0]  # all members share its settings and limits
         self.decoder: Decoder = Ensemble(self.models) if len(self.models) > 1 else self.model
+        self.engines = Engines(folder, self.models, self.source, self.target, device, workers)
 
     def _check_size(self, folder: Path, settings: ModelConfig, sizes: Sequence[int], is_ensemble: bool) -> None:
         """Check that vocabularies and weights have the sizes that the configuration says; raises DataError.
@@ -215,7 +217,7 @@ class Translator:
 
         assert self.workers < 2 or torch.get_num_threads() == 1, torch.get_num_threads()
         batches = self._batches(encoded, decoding)
-        with closing(parallel_map(search_batch, batches, self.workers)) as hypotheses_of_batches:
+        with closing(self._search(search_batch, encoded, batches, decoding)) as hypotheses_of_batches:
             for indices, hypotheses in zip(batches, hypotheses_of_batches, strict=True):
                 for i, best in zip(indices, hypotheses, strict=True):
                     if not best:
@@ -229,6 +231,18 @@ class Translator:
                         results[i] = [self._without_unknown(lines[i], translation, image) for translation in results[i]]
                 progress(len(indices))
         return results
+
+    def _search(
+        self,
+        search_batch: Callable[[list[int]], list[list[Hypothesis]]],
+        encoded: Sequence[list[int]],
+        batches: Sequence[list[int]],
+        decoding: Decoding,
+    ) -> Generator[list[list[Hypothesis]], None, None]:
+        """Search for the translations of each batch, by the engine of the settings."""
+        if engine := self.engines.choose(decoding):
+            return engine.search(encoded, batches, decoding, search_batch)
+        return parallel_map(search_batch, batches, self.workers)
 
     def _checked_prefix(self, decoding: Decoding) -> list[int]:
         """Return the pieces that every translation must begin with; raise ConfigError for unsupported settings."""

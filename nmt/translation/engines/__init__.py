@@ -1,0 +1,1 @@
+"""Search by other programs than PyTorch."""
