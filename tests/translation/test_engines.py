@@ -142,9 +142,9 @@ def test_without_the_package_the_message_names_what_installs_it(
     text = tmp_path / "text"
     write_text(text, "w1 w2\n")
     code, output = run("translate", model, text, "--engine", "ctranslate2")
-    assert code == 1 and "needs the package ctranslate2" in output and "python3 envs/install.py export" in output
+    assert code == 1 and "needs the package ctranslate2" in output and "python3 envs/install.py run export" in output
     code, output = run("translate", model, text, "--engine", "auto")
-    assert code == 0 and "the package ctranslate2 is not installed (python3 envs/install.py export)" in output
+    assert code == 0 and "the package ctranslate2 is not installed (python3 envs/install.py run export)" in output
     assert run("translate", model, text)[1].strip() in output.splitlines()
 
 
