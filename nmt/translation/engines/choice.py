@@ -77,7 +77,7 @@ class Engines:
                 raise ConfigError(f"engine: ctranslate2: expected {expected}, got {got}; use engine: auto or torch")
             return f"CTranslate2 needs {expected}, not {got}"
         if decoding.engine == "auto" and not find_spec(PACKAGE):
-            return f"the package {PACKAGE} is not installed (python3 envs/install.py export)"
+            return f"the package {PACKAGE} is not installed (python3 envs/install.py run export)"
         return None
 
     def _problem(self, decoding: Decoding) -> tuple[str, str] | None:
