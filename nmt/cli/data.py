@@ -14,6 +14,7 @@ from nmt.cli.options import (
     device_options,
     languages_option,
     load_settings,
+    pairs_option,
     shard_option,
 )
 from nmt.config.choices import joined_subtags
@@ -178,13 +179,16 @@ def sample(raw: Path, clean: Path, out: Path, languages: str, count: int) -> Non
 
 
 @click.command()
-@click.argument("clean", type=PATH)
+@click.argument("clean", type=PATH, nargs=-1, required=True)
 @click.argument("out", type=OUTPUT)
-@languages_option
+@pairs_option
 @config_option
 @click.option("--threads", type=COUNT, default=1, help="CPU threads.")
-def subwords(clean: Path, out: Path, languages: str, settings: str, threads: int) -> None:
-    """Learn the vocabularies of the training text in CLEAN; writes the subword models into the folder OUT."""
+def subwords(clean: tuple[Path, ...], out: Path, languages: str, settings: str, threads: int) -> None:
+    """Learn the vocabularies of the training text in CLEAN; writes the subword models into the folder OUT.
+
+    Several pairs of languages have a folder CLEAN each, in the order of --languages. They share one vocabulary.
+    """
     from nmt.config.data import Subwords
     from nmt.text.subwords import learn
 
@@ -195,7 +199,7 @@ def subwords(clean: Path, out: Path, languages: str, settings: str, threads: int
 @click.command()
 @click.argument("parent", type=PATH)
 @click.argument("out", type=PATH)
-@languages_option
+@pairs_option
 @click.option("--dropout", type=click.FloatRange(0, 1, max_open=True), default=0.0, help="BPE dropout.")
 @click.option("--segmentations", type=COUNT, default=1, help="With dropout: segmentations of the training text.")
 def inherit_subwords(parent: Path, out: Path, languages: str, dropout: float, segmentations: int) -> None:
@@ -206,13 +210,16 @@ def inherit_subwords(parent: Path, out: Path, languages: str, dropout: float, se
 
 
 @click.command()
-@click.argument("clean", type=PATH)
+@click.argument("clean", type=PATH, nargs=-1, required=True)
 @click.argument("subwords", type=PATH)
 @click.argument("out", type=OUTPUT)
-@languages_option
+@pairs_option
 @shard_option
-def encode(clean: Path, subwords: Path, out: Path, languages: str, shard: "Shard | None") -> None:
-    """Encode the training and validation text of CLEAN with the vocabularies in SUBWORDS; writes the folder OUT."""
+def encode(clean: tuple[Path, ...], subwords: Path, out: Path, languages: str, shard: "Shard | None") -> None:
+    """Encode the training and validation text of CLEAN with the vocabularies in SUBWORDS; writes the folder OUT.
+
+    Several pairs of languages have a folder CLEAN each, in the order of --languages.
+    """
     from nmt.data.encode import encode_corpus
 
     with recorded("encode", None if shard else out):

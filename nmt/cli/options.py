@@ -85,6 +85,14 @@ def check_languages(_: click.Context, __: click.Parameter, value: str) -> str:
     return languages
 
 
+def check_pairs(context: click.Context, option: click.Parameter, value: str) -> str:
+    """Check pairs of languages joined by commas; raises ConfigError."""
+    pairs = [check_languages(context, option, pair) for pair in value.split(",")]
+    if len(set(pairs)) < len(pairs):
+        raise ConfigError(f"--languages: expected different pairs, got '{value}'")
+    return ",".join(pairs)
+
+
 def check_run_name(_: click.Context, __: click.Parameter, value: str) -> str:
     """Check a run's name, TABLE/SYSTEM; raises ConfigError."""
     if not re.fullmatch(r"[\w.-]+/[\w.-]+", value):
@@ -101,6 +109,13 @@ def parse_shard(_: click.Context, __: click.Parameter, value: str | None) -> "Sh
 
 languages_option = click.option(
     "--languages", required=True, metavar="en-de", callback=check_languages, help="Source and target language."
+)
+pairs_option = click.option(
+    "--languages",
+    required=True,
+    metavar="en-de[,en-fr]",
+    callback=check_pairs,
+    help="Source and target language; or several pairs for one model, joined by commas.",
 )
 config_option = click.option(
     "--config",
@@ -133,6 +148,18 @@ engine_option = click.option(
     default="torch",
     help="The program that searches: torch, ctranslate2 (faster, for Transformers), or auto, the faster one that can.",
 )
+
+
+def direction_options(command: Command) -> Command:
+    """Add the options that choose the languages of a model with several pairs."""
+    known = "that of the model"
+    source = click.option(
+        "--from", "source_language", metavar="LANGUAGE", show_default=known, help="Language of the text."
+    )
+    target = click.option(
+        "--to", "target_language", metavar="LANGUAGE", show_default=known, help="Language to translate into."
+    )
+    return source(target(command))
 
 
 def search_options(command: Command) -> Command:

@@ -14,6 +14,7 @@ from nmt.cli.options import (
     config_option,
     decoding_of,
     device_options,
+    direction_options,
     engine_option,
     load_settings,
     search_options,
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     show_default="ten lines, evenly spaced",
     help="Line whose attention is written, from 1; may be repeated.",
 )
+@direction_options
 @shard_option
 @device_options
 def decode(
@@ -56,6 +58,8 @@ def decode(
     settings: str,
     images: Path | None,
     attended: Sequence[int],
+    source_language: str | None,
+    target_language: str | None,
     shard: "Shard | None",
     device: str,
     threads: int | None,
@@ -71,7 +75,10 @@ def decode(
 
     decoding = load_settings(Decoding, settings)
     with claim_gpu(device), recorded("decode", None if shard else out):
-        decode_file(model, source, out, decoding, device, threads, images, shard, attended=attended)
+        languages = target_language, source_language
+        decode_file(
+            model, source, out, decoding, device, threads, images, shard, attended=attended, languages=languages
+        )
 
 
 @click.command("translate-text")
@@ -123,6 +130,7 @@ def translate_text(model: Path, text: Path, out: Path, settings: str, device: st
     "--out", type=PATH, show_default="standard output", help="File for the translations; an interrupted run goes on."
 )
 @engine_option
+@direction_options
 @device_options
 def translate(
     model: Path,
@@ -133,6 +141,8 @@ def translate(
     attention: Path | None,
     split: bool,
     out: Path | None,
+    source_language: str | None,
+    target_language: str | None,
     device: str,
     threads: int | None,
     **search: Any,
@@ -146,7 +156,7 @@ def translate(
 
     decoding = decoding_of(search, nbest)
     at_prompt = check_streams(files, out)
-    translator = load_translator(model, device, threads, single=at_prompt)
+    translator = load_translator(model, device, threads, at_prompt, source_language, target_language)
     engine = translator.engines.name(decoding)
     if attention and not translator.has_attention:
         raise ConfigError("--attention: expected a model with attention, got one without; leave the option away")
@@ -169,6 +179,7 @@ def translate(
         run_prompt(translator.languages, translate_chunk)
     else:
         made = [decoding.model_dump(mode="json"), engine, nbest, scores, as_json, split]
+        made += [translator.languages] if len(translator.pairs) > 1 else []
         made += [sha256(file) for file in sorted(model.iterdir()) if file.is_file()] if out else []
         write_translations(files, out, made, translate_chunk)
     if sentences:
@@ -190,6 +201,7 @@ def translate(
     help="Array of the lines' image features (.npy), for a multimodal model.",
 )
 @click.option("--out", type=PATH, show_default="standard output", help="File for the lines.")
+@direction_options
 @device_options
 def logprob(
     model: Path,
@@ -199,6 +211,8 @@ def logprob(
     as_json: bool,
     images: Path | None,
     out: Path | None,
+    source_language: str | None,
+    target_language: str | None,
     device: str,
     threads: int | None,
 ) -> None:
@@ -218,7 +232,7 @@ def logprob(
         check_writable(out)
         check_not_input(out, [source, target])
     texts = read_texts({"target": target, "source": source})
-    translator = load_translator(model, device, threads, single=False)
+    translator = load_translator(model, device, threads, False, source_language, target_language)
     check_endings(translator.languages, source, target)
     count = len(texts["source"])
     pictures = translator.pictures(images, None, count) if images else no_pictures
@@ -244,8 +258,15 @@ def total_line(total: dict[str, Any], target: Path) -> str:
     return line
 
 
-def load_translator(model: Path, device: str, threads: int | None, single: bool) -> "Translator":
-    """Load a model for single sentences, or for many at once.
+def load_translator(
+    model: Path,
+    device: str,
+    threads: int | None,
+    single: bool,
+    source: str | None = None,
+    target: str | None = None,
+) -> "Translator":
+    """Load a model for single sentences, or for many at once; the languages are those of `choose_direction`.
 
     The imported modules are kept from garbage collection, which would search them at exit.
     """
@@ -256,4 +277,4 @@ def load_translator(model: Path, device: str, threads: int | None, single: bool)
 
     translator = Translator.load(model, device, threads, 1 if single else processes_for(device, threads))
     gc.freeze()
-    return translator
+    return translator.toward(target, source)

@@ -7,6 +7,8 @@ LANGUAGE = r"[a-z]{2,3}(?:_[A-Z][a-z]{3})?(?:_(?:[A-Z]{2}|[0-9]{3}))?"
 """A language's tag: ISO 639 code, script and region, e.g. en, eng, zh_Hant, pt_BR."""
 PAIR = f"{LANGUAGE}-{LANGUAGE}"
 """Source and target language."""
+PAIRS = f"{PAIR}(?:,{PAIR})*"
+"""The pairs of a model, one or several: en-de or en-de,en-fr,de-en."""
 _SUBTAG = re.compile(r"(?<=[A-Za-z])[-_](?=(?:[A-Z][A-Za-z]{1,3}|[0-9]{3})(?![A-Za-z0-9]))")
 
 Network = Literal["resnet50", "efficientnet-lite0"]

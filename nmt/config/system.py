@@ -15,7 +15,7 @@ from nmt.config.decoding import Decoding
 from nmt.config.models import ModelConfig, TransformerConfig, has_attention
 from nmt.config.selection import Selection
 from nmt.config.training import Training, check_guided, check_passes
-from nmt.config.types import SHA256, TAG, Name, Pair, Positive, Seed, Seeds, Strict, UserPath, matching
+from nmt.config.types import SHA256, TAG, Name, Pairs, Positive, Seed, Seeds, Strict, UserPath, matching
 
 PARENT = r"^([A-Za-z0-9][\w.-]*/)?[A-Za-z0-9][\w.-]*$"
 
@@ -120,7 +120,10 @@ class System(Strict):
     """One trained configuration: data, subwords, model and training."""
 
     corpus: Name = Field(description="name of a corpus: built in, in nmt/corpora/corpora.yaml, or in config.yaml")
-    languages: Pair = Field(description="source and target language")
+    languages: Pairs = Field(
+        description="source and target language, e.g. en-de; or several pairs for one model, e.g. [en-de, en-fr] "
+        "(docs/how-to/several-languages.md)"
+    )
     back_translation: AddedText | None = Field(
         None,
         description="training pairs to add, whose source side is a translation (docs/how-to/add-translated-text.md)",
@@ -150,14 +153,41 @@ class System(Strict):
     seeds: Seeds | None = Field(None, description="a training per seed; null: the seeds of config.yaml")
 
     @property
+    def pairs(self) -> list[str]:
+        """The pairs of languages that it translates; most systems have one."""
+        return self.languages.split(",")
+
+    @property
+    def by_pair(self) -> list[Self]:
+        """The same for each pair alone; for the folders of a pair's text."""
+        return [self.of_pair(pair) for pair in self.pairs]
+
+    def of_pair(self, pair: str | None) -> Self:
+        """Return the same for a pair alone, which may be one that it was not trained on; None: for its only pair."""
+        return self if pair in (None, self.languages) else self.model_copy(update={"languages": pair})
+
+    def why_not_translated(self, pair: str) -> str | None:
+        """Return why a pair cannot be scored, or None: it needs a source and a target that the system knows."""
+        sources, targets = (sorted({known.split("-")[side] for known in self.pairs}) for side in (0, 1))
+        source, target = pair.split("-")
+        if source in sources and target in targets and source != target:
+            return None
+        return f"expected a source among {', '.join(sources)} and a target among {', '.join(targets)}, got {pair}"
+
+    @property
     def source(self) -> str:
-        """Source language code."""
-        return self.languages.split("-")[0]
+        """Source language code of a system with one pair."""
+        return self._sides[0]
 
     @property
     def target(self) -> str:
-        """Target language code."""
-        return self.languages.split("-")[1]
+        """Target language code of a system with one pair."""
+        return self._sides[1]
+
+    @property
+    def _sides(self) -> list[str]:
+        [pair] = self.pairs
+        return pair.split("-")
 
     @property
     def added(self) -> AddedText | None:
@@ -198,6 +228,21 @@ class System(Strict):
     def without_added(self, **changes: object) -> Self:
         """Return the system without added text, with further fields changed."""
         return self.model_copy(update={"back_translation": None, "forward_translation": None, **changes})
+
+    @model_validator(mode="after")
+    def _suits_several_pairs(self) -> Self:
+        """Reject what belongs to the text of a single pair."""
+        several = len(self.pairs) > 1
+        of_one = ("back_translation", "forward_translation", "word_vectors", "alignments")
+        for key in (key for key in of_one if several and getattr(self, key)):
+            raise ValueError(f"{key} is for one pair of languages, got {len(self.pairs)}; leave it out")
+        if several and not self.subwords.joint:
+            raise ValueError(
+                f"subwords.joint: {len(self.pairs)} pairs of languages need one vocabulary; set it to true"
+            )
+        if several and self.model.kind == "multimodal":
+            raise ValueError("model.kind: multimodal is for one pair of languages; choose transformer or recurrent")
+        return self
 
     @model_validator(mode="after")
     def _tying_needs_joint(self) -> Self:

@@ -1,7 +1,7 @@
 """A table: its systems, and the rows that show their scores."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -16,7 +16,7 @@ from nmt.config.inherit import read_systems, with_subwords_of_parents
 from nmt.config.models import MultimodalConfig, has_attention
 from nmt.config.selection import Selection, why_not_kept
 from nmt.config.system import System, why_unsupported
-from nmt.config.types import Count, Different, Name, Names, NonNegative, Positive, Score, Strict, UserPath
+from nmt.config.types import Count, Different, Name, Names, NonNegative, Pair, Positive, Score, Strict, UserPath
 from nmt.config.yaml import at_place, load_yaml, nearest, read_config, validate
 from nmt.system.errors import ConfigError
 from nmt.system.files import digest
@@ -105,6 +105,11 @@ class Row(Strict):
     at: Selection = Field("best", description="checkpoint selection: which checkpoints become the row's model")
     ensemble: bool = Field(False, description="the models of all seeds translate together, by their mean prediction")
     test: Name | None = Field(None, description="test set; null: the table's first")
+    pair: Pair | None = Field(
+        None,
+        description="of a system with several pairs of languages: the pair that is scored, trained or not; null: a row "
+        "for each of its pairs",
+    )
     decoding: Decoding = Field(Decoding(), description="search")
     published: Published | None = Field(None, description="published figures to compare with")
     against: str | None = Field(
@@ -194,6 +199,10 @@ class Table(_TableFields):
         if row.hypotheses is None:
             return row.system
         return row.text_of or next(iter(self.systems))
+
+    def text(self, row: Row) -> System:
+        """Return the system of `text_system`, with the pair of languages of a row."""
+        return self.systems[self.text_system(row) or ""].of_pair(row.pair)
 
     def rows_of(self, system: str) -> list[Row]:
         """Return the rows of a system."""
@@ -309,6 +318,10 @@ class Table(_TableFields):
                 f"row '{row.label}' has no system, no hypotheses and no published figure; give one of them"
             )
         self._check_hypotheses(row)
+        if row.pair and not row.is_scored:
+            raise ValueError(f"row '{row.label}': pair: {row.pair} needs a system; name one, or leave pair out")
+        if row.pair and (why := self.systems[self.text_system(row) or ""].why_not_translated(row.pair)):
+            raise ValueError(f"row '{row.label}': pair: {why}")
 
     def _check_hypotheses(self, row: Row) -> None:
         """Reject keys that do not fit translations of another system, or a text that is not clear."""
@@ -351,10 +364,9 @@ class Table(_TableFields):
 
     def same_sentences(self, first: Row, second: Row) -> bool:
         """Return whether two rows translate the same sentences, so that a significance test can compare them."""
-        systems = [self.systems[name] for name in map(self.text_system, (first, second)) if name]
-        if len(systems) < 2 or self.test_of(first) != self.test_of(second):
+        if not (first.is_scored and second.is_scored) or self.test_of(first) != self.test_of(second):
             return False
-        return systems[0].languages == systems[1].languages
+        return self.text(first).languages == self.text(second).languages
 
     @model_validator(mode="after")
     def _tests_are_used(self) -> Self:
@@ -376,4 +388,12 @@ def load_table(path: Path) -> Table:
         value["systems"] = read_systems(path, value)
     table = validate(Table, value, text, str(path))
     systems = with_subwords_of_parents(path, table.systems, lambda other: load_table(other).systems)
-    return table.model_copy(update={"systems": systems})
+    return table.model_copy(update={"systems": systems, "rows": list(_rows_by_pair(table))})
+
+
+def _rows_by_pair(table: Table) -> Iterator[Row]:
+    """Yield the rows; in place of one for all pairs of its system, a row for each pair."""
+    for row in table.rows:
+        trained = table.systems[table.text_system(row) or ""].pairs if row.is_scored else []
+        pairs = [row.pair or pair for pair in trained] if len(trained) > 1 else [None]
+        yield from (row.model_copy(update={"pair": pair}) for pair in dict.fromkeys(pairs))

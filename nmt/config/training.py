@@ -15,6 +15,7 @@ from nmt.config.types import (
     Different,
     Interval,
     NonNegative,
+    Number,
     Positive,
     Probability,
     Strict,
@@ -100,6 +101,12 @@ class Training(Strict):
         "4096 tokens", description="size of a batch; tokens: sentences times the longest sentence of either side"
     )
     accumulate: Positive = Field(1, description="batches per update")
+    pair_temperature: Annotated[float, Field(ge=1, le=1e30), Number] = Field(
+        1.0,
+        description="of a system with several pairs of languages: temperature T of sampling; a pair with n sentences "
+        "is drawn in proportion to n^(1/T) (Arivazhagan and others 2019); 1: each sentence once in an epoch",
+        exclude_if=lambda value: value == 1,
+    )
     epochs: Positive | None = Field(None, description="stop after this many passes over the training text")
     updates: Positive | None = Field(
         None, description="stop after this many updates; with epochs: whichever comes first"
@@ -168,6 +175,15 @@ class Training(Strict):
                 )
             if last and self.updates is not None and last > self.updates:
                 raise ValueError(f"{key} must not exceed updates, got {last} and {self.updates}")
+        return self
+
+    @model_validator(mode="after")
+    def _epochs_have_one_length(self) -> Self:
+        if self.pair_temperature > 1 and self.epochs is not None:
+            raise ValueError(
+                f"pair_temperature: {self.pair_temperature:g} draws other sentences in each epoch, so the number of "
+                "updates varies; give updates in place of epochs"
+            )
         return self
 
     @property

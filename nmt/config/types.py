@@ -11,9 +11,10 @@ from pydantic import (
     Field,
     TypeAdapter,
     ValidationError,
+    WithJsonSchema,
 )
 
-from nmt.config.choices import LANGUAGE, PAIR, joined_subtags
+from nmt.config.choices import LANGUAGE, PAIR, PAIRS, joined_subtags
 from nmt.system.errors import ConfigError
 from nmt.system.files import digest
 
@@ -27,6 +28,23 @@ Name = Annotated[str, matching(r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", "letters, digits
 _Joined = BeforeValidator(lambda value: joined_subtags(value) if isinstance(value, str) else value)
 Language = Annotated[str, matching(f"^{LANGUAGE}$", "an ISO 639 code, e.g. de, zh_Hant or pt_BR"), _Joined]
 Pair = Annotated[str, matching(f"^{PAIR}$", "source-target, e.g. en-de or en-zh_Hant"), _Joined]
+
+
+def _listed(value: Any) -> Any:
+    """Join a list of pairs by commas, the form in which they are kept; raises ValueError if one occurs twice."""
+    if isinstance(value, list) and all(isinstance(pair, str) for pair in value):
+        return ",".join(_different([joined_subtags(pair) for pair in value]))
+    return joined_subtags(value) if isinstance(value, str) else value
+
+
+_ONE = {"type": "string", "pattern": f"^{PAIR}$", "patternErrorMessage": "source-target, e.g. en-de or en-zh_Hant"}
+Pairs = Annotated[
+    str,
+    matching(f"^{PAIRS}$", "source-target, e.g. en-de, or a list, e.g. [en-de, en-fr, de-en]"),
+    BeforeValidator(_listed),
+    WithJsonSchema({"anyOf": [_ONE, {"type": "array", "items": _ONE, "minItems": 1, "uniqueItems": True}]}),
+]
+"""One pair, or several joined by commas; users write a list."""
 BatchSize = Annotated[
     str, matching(r"^[1-9]\d* (sentences|tokens)$", "a number and sentences or tokens, e.g. 64 sentences")
 ]

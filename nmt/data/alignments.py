@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nmt.data.encoded import kept_lines, load_array
-from nmt.system.errors import DataError
+from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import sha256
 from nmt.system.indices import Indices
 from nmt.system.lines import count_lines, read_lines
@@ -34,6 +34,11 @@ class Side:
     def open(cls, encoded: Path, side: str) -> "Side":
         """Read a side of the training text of an encoded corpus."""
         vocabulary = Vocabulary(encoded / f"{side}.model")
+        if vocabulary.tags:
+            raise ConfigError(
+                f"{encoded}: expected subwords without tags of languages, which are no words to align, got tags of "
+                f"{', '.join(vocabulary.tags)}; leave alignments out, or give initialise: {{own_subwords: true}}"
+            )
         pieces = vocabulary.pieces(range(len(vocabulary)))
         begins = np.array([vocabulary.whole_words or piece.startswith(START) for piece in pieces])
         offsets = load_array(encoded / f"train.{side}.offsets.npy").astype(np.int64)
@@ -102,6 +107,7 @@ def load_alignments(path: Path, encoded: Path) -> Alignments:
     The lines are those of the cleaned text, or those of the raw text; then those of dropped pairs do not count.
 
     Raises:
+        ConfigError: the source sentences begin with tags of target languages.
         DataError: the file has another number of lines, no links, or a link that is malformed or outside the sentence.
     """
     source, target = (Side.open(encoded, side) for side in SIDES)

@@ -15,6 +15,7 @@ from nmt.config.types import amount
 from nmt.data.alignments import Alignments
 from nmt.data.encoded import kept_lines, load_array, read_meta
 from nmt.data.features import PictureLoader, Pictures, no_pictures
+from nmt.data.pair_sampling import draw
 from nmt.system.errors import DataError
 from nmt.system.indices import Indices, evenly
 from nmt.text.subwords import SIDES
@@ -113,6 +114,7 @@ class Parallel:
         too_long: number of the other pairs.
         images: function from indices to features of their pictures.
         links: given alignments, if there are any.
+        by_pair: ``indices`` of each pair of languages, one group for each.
 
     Raises:
         DataError: the directory or one of its arrays is missing or damaged, or no pair is short enough.
@@ -144,6 +146,9 @@ class Parallel:
             raise DataError(f"{encoded}: no {split} pair fits in model.max_positions: {longest}; raise it")
         self.images: Pictures = pictures(split, *raw_lines(encoded, split, len(lengths))) if pictures else no_pictures
         self.links: Alignments | None = None
+        pairs = meta["splits"][split].get("pairs", {})
+        ends = np.cumsum([pair["sentences"] for pair in pairs.values()], dtype=np.int64)
+        self.by_pair: list[Indices] = np.split(self.indices, np.searchsorted(self.indices, ends[:-1]))
 
     def sample(self, count: int) -> "Parallel":
         """Return this split reduced to ``count`` evenly spaced pairs, or to all pairs if it has fewer."""
@@ -162,7 +167,7 @@ class Parallel:
         """Count the target pieces to predict in the pairs of these indices, EOS included."""
         return int(self.target.lengths[indices].sum()) - len(indices)
 
-    def batches(self, size: str, shuffle: tuple[int, int] | None = None) -> list[Indices]:
+    def batches(self, size: str, shuffle: tuple[int, int] | None = None, temperature: float = 1.0) -> list[Indices]:
         """Split the pairs into batches of similar length.
 
         Args:
@@ -170,12 +175,15 @@ class Parallel:
                 times the length of the longest sentence of either side.
             shuffle: (seed, epoch), which alone determine the order of the batches and of pairs of equal length;
                 None for a fixed order.
+            temperature: of the sampling over pairs of languages (`nmt.data.pair_sampling`), which ``shuffle`` alone
+                determines too; 1, or without ``shuffle``: each sentence once.
 
         Returns:
             Indices of the pairs of each batch.
         """
         random = np.random.default_rng(shuffle) if shuffle else None
-        order = random.permutation(self.indices) if random else self.indices
+        sampled = draw(self.by_pair, temperature, random) if random and temperature > 1 else self.indices
+        order = random.permutation(sampled) if random else sampled
         target, source = self.target.lengths[order], self.source.lengths[order]
         by_length = np.lexsort((source, target))
         order, longest = order[by_length], np.maximum(target, source)[by_length]

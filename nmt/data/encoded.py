@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, Field
 
 from nmt.config.data import SpecialIds, Subwords
-from nmt.config.types import Name, Pair, Positive
+from nmt.config.types import Name, Pairs, Positive
 from nmt.system.errors import DataError, fitting
 from nmt.system.files import DROPPED, build_stored, check_regular, read_json, sha256
 from nmt.system.indices import Indices
@@ -31,8 +31,8 @@ class LearnedSubwords(BaseModel):
 class Meta(BaseModel):
     """The content of ``meta.json`` as far as training and averaging rely on it."""
 
-    languages: Pair
-    splits: dict[str, dict[str, int | str]]
+    languages: Pairs
+    splits: dict[str, dict[str, int | str | dict[str, dict[str, int | str]]]]
     vocabulary: dict[str, Positive]
     ids: SpecialIds
     cleaning: dict[str, Any]

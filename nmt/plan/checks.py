@@ -73,6 +73,9 @@ def _check_test(name: str, table: Table, row: Row, settings: Workflow) -> None:
     system = table.systems[system_name]
     try:
         check_known(system.corpus, settings.corpora)
+        for one in system.by_pair:
+            check_trainable(one.corpus, one.languages, settings.corpora.get(one.corpus))
+        system = system.of_pair(row.pair)
         tests = test_sets(system.corpus, system.languages, settings.corpora.get(system.corpus))
     except ConfigError as error:
         raise ConfigError(f"{table_path(name)}: systems.{system_name}: {error}") from None
@@ -94,7 +97,7 @@ def _check_meteor(where: str, language: str) -> None:
 def _same_text(table: Table, *rows: Row) -> bool:
     """Whether rows of one test set have the same sentences."""
     test, anywhere = table.test_of(rows[0]), Layout(Path())
-    systems = [with_corpus_of(table.systems[table.text_system(row) or ""], test) for row in rows]
+    systems = [with_corpus_of(table.text(row), test) for row in rows]
     texts = {anywhere.sample(system) if test == TRAIN_SAMPLE else system.corpus for system in systems}
     return len(texts) == 1
 
@@ -111,8 +114,8 @@ def check_tools(tables: Iterable[Table]) -> None:
         meteor.check_tools(metrics)
     if "spbleu" in metrics:
         tokenizers.spbleu_model()
-    for system in (system for table in tables for system in table.systems.values()):
-        tokenizers.check_tokenizer(tokenizers.tokenizer_of(system.target))
+    for target in {one.target for table in tables for system in table.systems.values() for one in system.by_pair}:
+        tokenizers.check_tokenizer(tokenizers.tokenizer_of(target))
 
 
 def check_ensembles(name: str, table: Table, settings: Workflow) -> None:
@@ -128,7 +131,7 @@ def check_ensembles(name: str, table: Table, settings: Workflow) -> None:
 def check_own_files(table: Table, settings: Workflow) -> None:
     """Reject a user's own text whose files do not exist, or have paths that Snakemake misreads."""
     for system in table.systems.values():
-        for text in (system, *(mixture.text_to_translate for mixture in system.mixtures)):
+        for text in (*system.by_pair, *(mixture.text_to_translate for mixture in system.mixtures)):
             if custom := settings.corpora.get(text.corpus):
                 check_files(text.corpus, custom, text.languages)
                 _check_no_wildcards(text.corpus, custom)

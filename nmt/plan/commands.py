@@ -57,7 +57,7 @@ def sample(raw: Word, clean: Word, out: Word, *, languages: Word, count: Word) -
 
 
 def subwords(clean: Word, out: Word, *, languages: Word, config: Word, threads: Word) -> list[str]:
-    """Learn the subword models."""
+    """Learn the subword models; of several pairs of languages, ``clean`` is a placeholder for their folders."""
     return _command("subwords", clean, out, languages=languages, config=config, threads=threads)
 
 
@@ -73,7 +73,7 @@ def inherit_subwords_options(subwords: Subwords) -> list[str]:
 
 
 def encode(clean: Word, subwords: Word, out: Word, *options: Word, languages: Word) -> list[str]:
-    """Encode training and validation text."""
+    """Encode training and validation text; of several pairs of languages, ``clean`` is as in `subwords`."""
     return _command("encode", clean, subwords, out, languages=languages, options=options)
 
 
@@ -146,9 +146,11 @@ def decode(
     return _command("decode", model, source, out, config=config, device=device, threads=threads, options=options)
 
 
-def decode_options(features: Sequence[Word], lines: Sequence[int] = ()) -> list[str]:
-    """Options of `decode`: the array of the test set's image features, and lines whose attention is written."""
-    return [*(_named(images=features[0]) if features else []), *(f"--attend={line}" for line in lines)]
+def decode_options(features: Sequence[Word], lines: Sequence[int] = (), pair: str | None = None) -> list[str]:
+    """Options of `decode`: the test set's image features, lines whose attention is written, the pair of languages."""
+    source, _, target = (pair or "").partition("-")
+    languages = [f"--from={source}", f"--to={target}"] if pair else []
+    return [*(_named(images=features[0]) if features else []), *(f"--attend={line}" for line in lines), *languages]
 
 
 def score(

@@ -8,6 +8,7 @@ from nmt.config.models import Backbone
 from nmt.config.system import System
 from nmt.config.table import Row
 from nmt.corpora.catalogue import TRAIN_SAMPLE
+from nmt.system.files import digest
 
 SAMPLE = 1000
 """Pairs of a sample of the training text, where the training does not say how many."""
@@ -30,7 +31,7 @@ class Layout:
         """Raw text, one ``{split}.{language}`` each, and ``corpus.json``."""
         mixtures = reversed(system.mixtures)
         added = "".join(f"-{mixture.added.slug(mixture.added_direction)}" for mixture in mixtures if mixture.added)
-        return self.results / "corpora" / f"{self.corpus(system.corpus)}{added}" / system.languages / "raw"
+        return self.results / "corpora" / f"{self.corpus(system.corpus)}{added}" / pairs_slug(system) / "raw"
 
     def translations(self, system: System) -> Path:
         """What a model wrote for a system's training text, ``translations.txt``; of two, the text added last."""
@@ -99,6 +100,7 @@ class Layout:
 
     def scores(self, table: str, row: Row, test: str, seed: int | str) -> Path:
         """Hypotheses, references and scores of a row on a test set."""
+        test = f"{test}.{row.pair}" if row.pair else test  # `test_and_pair` reads it
         if row.hypotheses:
             return self.runs(table) / row.hypotheses_slug / test
         return self.model(table, row, seed).parent / test / decoding_slug(row.decoding)
@@ -123,6 +125,18 @@ class Layout:
 def table_path(table: str) -> Path:
     """The file of a table."""
     return TABLES / f"{table}.yaml"
+
+
+def pairs_slug(system: System) -> str:
+    """The pairs of languages of a system in paths: ``en-de``, or ``12pairs-1a2b3c4d``."""
+    pairs = system.pairs
+    return system.languages if len(pairs) == 1 else f"{len(pairs)}pairs-{digest(pairs)}"
+
+
+def test_and_pair(system: System, folder: str) -> tuple[str, str | None]:
+    """Return the test set, and of a system with several pairs the pair, that a folder of scores is named after."""
+    test, _, pair = folder.rpartition(".")
+    return (test, pair) if len(system.pairs) > 1 else (folder, None)
 
 
 def decoding_slug(decoding: Decoding) -> str:

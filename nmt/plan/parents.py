@@ -52,18 +52,27 @@ def _parent(
     custom = settings.corpora.get(parent.corpus)
     try:
         check_known(parent.corpus, settings.corpora)
-        check_trainable(parent.corpus, parent.languages, custom)
-        if custom and own_files:
-            check_files(parent.corpus, custom, parent.languages)
+        for one in parent.by_pair:
+            check_trainable(parent.corpus, one.languages, custom)
+            if custom and own_files:
+                check_files(parent.corpus, custom, one.languages)
     except ConfigError as error:
         raise ConfigError(f"{table_path(table)}: systems.{name}: {error}") from None
     return parent.model, parent.languages
 
 
 def _check_languages(where: str, system: System, languages: str) -> None:
-    """Reject subwords of other languages; one vocabulary for both sides serves both directions."""
-    same = set(system.languages.split("-")) == set(languages.split("-"))
-    fits = system.languages == languages or (same and system.subwords.joint)
+    """Reject subwords of other languages; one vocabulary for both sides serves both directions.
+
+    Subwords of several pairs have a tag for each target language, so these are the only ones that they can serve.
+    """
+    wanted, known = system.pairs, languages.split(",")
+    same = {code for pair in wanted for code in pair.split("-")} <= {code for pair in known for code in pair.split("-")}
+    tagged = {pair.split("-")[1] for pair in wanted} <= {pair.split("-")[1] for pair in known}
+    several = len(known) > 1
+    fits = system.languages == languages or (
+        same and system.subwords.joint and (tagged if several else len(wanted) == 1)
+    )
     if isinstance(system.subwords, InheritedSubwords) and not fits:
         raise ConfigError(
             f"{where}: expected a parent with subwords of {system.languages}, got one of {languages}; give "

@@ -67,9 +67,9 @@ class Plan:
         """A table by its name; raises ConfigError with the nearest."""
         return choose("no table", table, self.tables)
 
-    def tested(self, table: str, system: str, test: str) -> System:
-        """A system with the corpus that holds a test set, for the folders of its text."""
-        return with_corpus_of(self.system(table, system), test)
+    def tested(self, table: str, system: str, test: str, pair: str | None = None) -> System:
+        """A system with the corpus that holds a test set, and a pair, for the folders of its text."""
+        return with_corpus_of(self.system(table, system), test).of_pair(pair)
 
     def system_for(self, folder: str) -> System:
         """Any system that needs this data folder: those that share it agree on how to make it."""
@@ -79,8 +79,9 @@ class Plan:
     def _system_by_folder(self) -> dict[str, System]:
         systems = list(self._systems)
         for name, table in self.tables.items():
-            texts = [(table.text_system(row), table.test_of(row)) for row in table.rows]
-            systems += [self.tested(name, system, test) for system, test in texts if system]
+            texts = [(table.text_system(row), table.test_of(row), row.pair) for row in table.rows]
+            systems += [self.tested(name, system, test, pair) for system, test, pair in texts if system]
+        systems += [one for system in self._systems if len(system.pairs) > 1 for one in system.by_pair]
         systems += [
             text for mixture in self._mixtures for text in (mixture.text_to_translate, mixture.without_last_added)
         ]
@@ -130,7 +131,7 @@ class Plan:
         for row in chosen.rows:
             if row.hypotheses:
                 name, test = chosen.text_system(row), chosen.test_of(row)
-                tested = self.tested(table, name or "", test)
+                tested = self.tested(table, name or "", test, row.pair)
                 folder = self.layout.scores(table, row, test, GIVEN)
                 outputs.append(Output(row.hypotheses, folder, test, tested.languages, *self.layout.texts(tested, test)))
         return outputs
@@ -161,7 +162,7 @@ class Plan:
             files += self.training_inputs(table, name)
             for row in chosen.rows_of(name):
                 test = chosen.test_of(row)
-                tested = self.tested(table, name, test)
+                tested = self.tested(table, name, test, row.pair)
                 files += [*self.layout.texts(tested, test), *self.features(tested, [test], row.decoding.images)]
         for output in () if systems else self.outputs(table):
             files += [output.raw, output.clean, output.hypotheses]

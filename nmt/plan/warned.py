@@ -48,10 +48,10 @@ def _warnings(outputs: Iterable[Path], test: str = "") -> list[StageWarning]:
 
 
 def _outputs_of_row(name: str, table: Table, row: Row, layout: Layout, seeds: Sequence[int]) -> Iterator[Path]:
-    system, test = table.systems[table.text_system(row) or ""], table.test_of(row)
+    system, test = table.text(row), table.test_of(row)
     tested = with_corpus_of(system, test)
     if row.system:
-        yield from _outputs_of_text(system, layout)
+        yield from _outputs_of_text(table.systems[row.system], layout)
     yield from (*layout.texts(tested, test), layout.sample(system), *_features(tested, [test], layout))
     for model in table.models_of(row, seeds):
         if row.system:
@@ -66,14 +66,14 @@ def _outputs_of_text(system: System, layout: Layout) -> Iterator[Path]:
         table, parent = system.initialise.parent
         for run in sorted((layout.runs(table) / parent).glob("seed*")):
             yield from _outputs_of_model(layout, table, parent, run.name.removeprefix("seed"), system.initialise.at)
-    yield layout.raw(system.without_added())
+    yield from (layout.raw(one.without_added()) for one in system.by_pair)
     for mixture in system.mixtures:
         assert mixture.added
         added = mixture.added
         yield from _outputs_of_model(layout, added.table, added.system, added.seed, added.at)
         yield from (layout.raw(mixture.text_to_translate), layout.translations(mixture) / "translations.txt")
         yield layout.raw(mixture)
-    yield from (layout.clean(system), layout.subwords(system), layout.encoded(system))
+    yield from (*map(layout.clean, system.by_pair), layout.subwords(system), layout.encoded(system))
     yield from _features(system, TRAINING, layout)
 
 

@@ -150,7 +150,7 @@ class _Gather:
 
     def text(self, row: Row) -> System:
         """The system whose corpus, languages and cleaning a row has."""
-        return self.table.systems[self.table.text_system(row) or ""]
+        return self.table.text(row)
 
     def quoted(self, row: Row) -> Json:
         """A published figure for reference only."""
@@ -171,7 +171,7 @@ class _Gather:
     def row(self, row: Row) -> Json:
         """A trained row, with statistics over its seeds."""
         assert row.system is not None
-        each, system, scored = self.scores(row), self.table.systems[row.system], self.scored(row)
+        each, scored = self.scores(row), self.scored(row)
         made = [scores["provenance"] for scores in each]
         starts = [start for model in made for start in model.get("starts") or [model]]  # older: the last only
         scored["scores"]["training"] = self.nll(row, made)
@@ -181,7 +181,7 @@ class _Gather:
             **{key: scored[key] for key in ("scores", "difference", "meteor", "precisions")},
             "checkpoints": [{key: m.get(key) for key in ("seed", "update", "epoch", "checkpoints")} for m in made],
             "training_seconds": mean(model.get("training_seconds") for model in made),
-            "text_seconds": augment.seconds(self.corpus(system)),
+            "text_seconds": augment.seconds(self.corpus(self.text(row))),
             "decoding_seconds": mean(scores["decoding"].get("seconds") for scores in each),
             "valid_loss": mean(model.get("valid_loss") for model in made),
             "valid_bleu": mean(model.get("valid_bleu") for model in made),
@@ -284,11 +284,16 @@ class _Gather:
         """Each cleaned corpus, with the systems that use it and the splits that they use."""
         uses: dict[Path, list[tuple[System, str, str]]] = {}
         for name in dict.fromkeys([*self.trained, *filter(None, map(self.table.text_system, self.table.rows))]):
-            tests = [self.table.test_of(row) for row in self.table.rows if self.table.text_system(row) == name]
-            for split in dict.fromkeys((*TRAINING, *tests)):
-                system = with_corpus_of(self.table.systems[name], split)
+            tests = [self._tested(row) for row in self.table.rows if self.table.text_system(row) == name]
+            training = [(pair, split) for pair in self.table.systems[name].pairs for split in TRAINING]
+            for pair, split in dict.fromkeys((*training, *tests)):
+                system = with_corpus_of(self.table.systems[name].of_pair(pair), split)
                 uses.setdefault(self.layout.clean(system), []).append((system, name, split))
         return [self._corpus(folder, users) for folder, users in uses.items()]
+
+    def _tested(self, row: Row) -> tuple[str, str]:
+        """The pair of languages and the test set of a row."""
+        return self.text(row).languages, self.table.test_of(row)
 
     def _corpus(self, folder: Path, uses: Sequence[tuple[System, str, str]]) -> Json:
         system = uses[0][0]
@@ -319,19 +324,18 @@ class _Gather:
         return {"too_long": found} if (found := {name: count for name, count in counts.items() if count}) else {}
 
     def subwords(self) -> list[Json]:
-        """Subwords per sentence and per word of each encoded corpus, by split and language."""
-        uses: dict[Path, list[str]] = {}
+        """Subwords per sentence and per word of each encoded pair of languages, by split and language."""
+        uses: dict[tuple[Path, str], list[str]] = {}
         for name in self.trained:
-            uses.setdefault(self.layout.encoded(self.table.systems[name]), []).append(name)
-        return [self._encoded(encoded, names) for encoded, names in uses.items()]
+            system = self.table.systems[name]
+            for pair in system.pairs:
+                uses.setdefault((self.layout.encoded(system), pair), []).append(name)
+        return [self._encoded(encoded, pair, names) for (encoded, pair), names in uses.items()]
 
-    def _encoded(self, encoded: Path, names: Sequence[str]) -> Json:
-        system = self.table.systems[names[0]]
-        tests = [
-            self.table.test_of(row)
-            for row in self.table.rows
-            if row.system in names and self.table.test_of(row) != TRAIN_SAMPLE
-        ]
+    def _encoded(self, encoded: Path, pair: str, names: Sequence[str]) -> Json:
+        system = self.table.systems[names[0]].of_pair(pair)
+        tested = [self._tested(row) for row in self.table.rows if row.system in names]
+        tests = [test for languages, test in tested if languages == pair and test != TRAIN_SAMPLE]
         texts = {
             split: self.layout.clean(with_corpus_of(system, split)) for split in dict.fromkeys((*TRAINING, *tests))
         }

@@ -95,7 +95,7 @@ def _texts(name: str, table: Table, layout: Layout, seeds: Sequence[int]) -> dic
     for row in table.rows:
         if row.system and row.system not in found and table.test_of(row) == table.tests[0] and not row.ensemble:
             folder = layout.scores(name, row, table.tests[0], table.seeds_of(row.system, seeds)[0])
-            system = table.systems[row.system]
+            system = table.text(row)
             ours, theirs = (list(read_lines(folder / f"{text}.tok")) for text in ("hypotheses", "references"))
             training = read_lines(layout.clean(system) / f"train.{system.target}")
             found[row.system] = Texts(ours, theirs, Counter(word for line in training for word in line.split()))

@@ -120,7 +120,7 @@ def _warnings(run: Run) -> dict[Path, Path]:
 
 def _references(run: Run, row: Row) -> dict[str, Path]:
     """The texts that a row's translations are compared with, by the name of their copy in the score folder."""
-    return compared_with(*run.texts(row), run.test(row), *run.system.languages.split("-"))
+    return compared_with(*run.texts(row), run.test(row), *run.tested(row).languages.split("-"))
 
 
 def _has_same_texts(run: Run) -> bool:
@@ -134,7 +134,7 @@ def _recorded_texts(run: Run, folder: Path, row: Row) -> Iterator[tuple[Path, st
     references = _references(run, row)
     for protocol, sha in read_json(_record(run, folder / "scores.json"))["references_sha256"].items():
         yield references[f"references.{ENDINGS[protocol]}"], sha
-    source = run.texts(row)[1] / f"{run.test(row)}.{run.system.source}"
+    source = run.texts(row)[1] / f"{run.test(row)}.{run.tested(row).source}"
     yield source, read_json(_record(run, folder / "decoding.json"))["source_sha256"]
 
 

@@ -154,11 +154,11 @@ class Run:
         if self.members and any(is_outdated(provenance, part / "provenance.json") for part in parts.values()):
             yield commands.ensemble(model, *parts.values())
         if is_outdated(hypotheses, provenance) or self._translates_other_text(row, out / "decoding.json"):
-            options = commands.decode_options(self._features(row), self._table.lines_of(test))
-            source, config = clean / f"{test}.{self.system.source}", as_json(row.decoding)
+            options = commands.decode_options(self._features(row), self._table.lines_of(test), row.pair)
+            source, config = clean / f"{test}.{self.tested(row).source}", as_json(row.decoding)
             yield commands.decode(model, source, hypotheses, *options, config=config, device=device, threads=threads)
         if is_outdated(scores, hypotheses) or self._needs_scoring(row, scores):
-            options, languages = commands.score_options(self._table.requested_metrics), self.system.languages
+            options, languages = commands.score_options(self._table.requested_metrics), self.tested(row).languages
             yield commands.score(
                 hypotheses, *options, clean=clean, raw=raw, test=test, languages=languages, model=model, out=out
             )
@@ -170,12 +170,12 @@ class Run:
 
     def _translates_other_text(self, row: Row, decoding: Path) -> bool:
         """Whether the test set has changed since it was translated."""
-        source = self.texts(row)[1] / f"{self.test(row)}.{self.system.source}"
+        source = self.texts(row)[1] / f"{self.test(row)}.{self.tested(row).source}"
         return not decoding.is_file() or read_json(decoding)["source_sha256"] != sha256(source)
 
     def _needs_scoring(self, row: Row, scores: Path) -> bool:
         """Whether the references have changed since these scores were made, or a metric is missing."""
-        texts = compared_with(*self.texts(row), self.test(row), *self.system.languages.split("-"))
+        texts = compared_with(*self.texts(row), self.test(row), *self.tested(row).languages.split("-"))
         references = {protocol: sha256(texts[f"references.{ending}"]) for protocol, ending in ENDINGS.items()}
         return bool(read_json(scores)["references_sha256"] != references) or self.lacks_metrics(scores)
 
@@ -189,14 +189,15 @@ class Run:
 
     def texts(self, row: Row) -> tuple[Path, Path]:
         """Folders of the raw and the cleaned text of a row's test set."""
-        return self.layout.texts(self._tested(row), self.test(row))
+        return self.layout.texts(self.tested(row), self.test(row))
 
     def _features(self, row: Row) -> list[str]:
         """The array of a row's image features, if its system sees pictures."""
-        return self.plan.features(self._tested(row), [self.test(row)], row.decoding.images)
+        return self.plan.features(self.tested(row), [self.test(row)], row.decoding.images)
 
-    def _tested(self, row: Row) -> System:
-        return self.plan.tested(self.table, self.name, self.test(row))
+    def tested(self, row: Row) -> System:
+        """Its configuration with the pair of languages and the corpus of a row's test set."""
+        return self.plan.tested(self.table, self.name, self.test(row), row.pair)
 
 
 def scoring_of_outputs(plan: Plan, table: str) -> Iterator[list[str]]:

@@ -123,10 +123,9 @@ def score(
     texts = _read_aligned(hypotheses, text_paths, target, recipe)
     decoding = read_json(hypotheses.with_name("decoding.json"))
     _check_origin(hypotheses, decoding, clean / f"{test}.{source}", model)
-    if training["languages"] != f"{source}-{target}":
-        raise DataError(
-            f"{model}: expected a model of {source}-{target}, got one of {training['languages']}; choose another model"
-        )
+    wanted = decoding.get("languages", training["languages"])  # those of a model with several pairs depend on the text
+    if wanted != f"{source}-{target}":
+        raise DataError(f"{model}: expected translations of {source}-{target}, got {wanted}; choose another model")
     made = {"provenance": read_json(model / "provenance.json"), "decoding": decoding}
     write_scores(texts, text_paths, ScoredSet(test, source, target), recipe, also, out, made)
 

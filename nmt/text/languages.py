@@ -4,6 +4,11 @@ A tag is an ISO 639 code, a script (ISO 15924) and a region (ISO 3166) joined by
 ``zh_Hant``, ``pt_BR``, ``eng_Latn``. Two tags joined by a hyphen are a pair.
 """
 
+from collections.abc import Sequence
+from pathlib import Path
+
+from nmt.system.errors import ConfigError
+
 _CODES = (
     "aar:aa abk:ab afr:af aka:ak alb:sq amh:am ara:ar arg:an arm:hy asm:as ava:av ave:ae aym:ay aze:az bak:ba bam:bm "
     "baq:eu bel:be ben:bn bis:bi bod:bo bos:bs bre:br bul:bg bur:my cat:ca ces:cs cha:ch che:ce chi:zh chu:cu chv:cv "
@@ -45,6 +50,25 @@ LISTED = {
     "lv", "ml", "mni", "mr", "nl", "or", "pa", "pl", "pt", "ro", "ru", "sk", "sl", "sv", "ta", "tdt", "te",
 }  # fmt: skip
 """Languages whose abbreviations Moses knows."""
+
+
+def folders_of(clean: Path | Sequence[Path], languages: str) -> dict[str, Path]:
+    """Return the folder of cleaned text of each pair of languages.
+
+    Args:
+        clean: the folders, in the order of the pairs; a single one may stand alone.
+        languages: pairs joined by commas, e.g. ``en-de,en-fr``.
+
+    Raises:
+        ConfigError: there are not as many folders as pairs.
+    """
+    folders, pairs = [clean] if isinstance(clean, Path) else list(clean), languages.split(",")
+    if len(folders) != len(pairs):
+        raise ConfigError(
+            f"--languages {languages}: expected a folder of cleaned text for each of {len(pairs)} pairs, in their "
+            f"order, got {len(folders)}: {', '.join(map(str, folders))}"
+        )
+    return dict(zip(pairs, folders, strict=True))
 
 
 def base(tag: str) -> str:

@@ -24,7 +24,7 @@ def subwords(encoded: Path, texts: Mapping[str, Path], languages: str) -> dict[s
         languages: source and target, e.g. ``hi-en``.
 
     Returns:
-        ``{split: {language: subwords}}``, without BOS and EOS.
+        ``{split: {language: subwords}}``, without BOS, EOS and tags of languages.
 
     Raises:
         DataError: a file is missing or damaged.
@@ -35,8 +35,13 @@ def subwords(encoded: Path, texts: Mapping[str, Path], languages: str) -> dict[s
     for side, language in zip(SIDES, languages.split("-"), strict=True):
         vocabulary = Vocabulary(encoded / f"{side}.model")
         for split, folder in texts.items():
-            known = encoded_splits.get(split, {}).get(f"{side}_pieces")
-            count = _count(folder / f"{split}.{language}", vocabulary) if known is None else known
+            known = encoded_splits.get(split, {})
+            known = known.get("pairs", {}).get(languages, known)
+            if f"{side}_pieces" in known:
+                tags = known["sentences"] if side == "source" and vocabulary.tags else 0
+                count = known[f"{side}_pieces"] - tags
+            else:
+                count = _count(folder / f"{split}.{language}", vocabulary)
             counts.setdefault(split, {})[language] = count / rounds.get(split, 1)
     return counts
 

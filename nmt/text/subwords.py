@@ -3,7 +3,8 @@
 import hashlib
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -16,6 +17,7 @@ from nmt.system.files import atomic_directory, check_regular, sha256, write_json
 from nmt.system.lines import LONGEST, count_lines, read_lines
 from nmt.text.bytes import SYMBOLS, are_symbols, readable, recover, to_bytes, to_symbols
 from nmt.text.foreign import ForeignPieces, split
+from nmt.text.languages import folders_of
 
 SIDES = ("source", "target")
 SPECIAL = ("pad", "unk", "bos", "eos")  # the names in `SpecialIds`
@@ -25,6 +27,10 @@ STAND_INS = {"▁": "\U0010fffb", "▅": "\U0010fffc", "<": "\U0010fffd"}
 skips, and for the start of a special piece. Cleaned text has no private-use characters, so they can be turned back."""
 _NAME = re.compile("<(?=(?:s|/s|unk|pad)>)")
 """The start of a special piece's name in text; sentencepiece's trainer would take the name for the piece."""
+_NAME_OR_TAG = re.compile(r"<(?=(?:s|/s|unk|pad|2\w+)>)")
+"""The same for the trainer of a vocabulary with tags."""
+_TAG = re.compile(r"<2(\w+)>")
+"""The tag of a target language (Johnson and others 2017). It is a control symbol, so no text contains it."""
 _LARGER = "larger size, or a character_coverage below 1, e.g. 0.9995, which leaves the rarest characters unknown"
 SAMPLE = 2_000_000
 """Maximum number of lines per side to learn a vocabulary from; a longer text is sampled evenly."""
@@ -59,6 +65,7 @@ class Vocabulary:
         whole_words: whether each piece is a whole word.
         bytewise: whether the pieces are symbols of bytes (`nmt.text.bytes`).
         foreign: whether the ids are those of an imported model (`nmt.text.foreign`).
+        tags: id of the tag of each target language; empty unless it was learned on several pairs of languages.
 
     Raises:
         DataError: the model file is missing or damaged.
@@ -76,7 +83,10 @@ class Vocabulary:
             ids = {name: getattr(pieces, f"{name}_id")() for name in SPECIAL}
         self._pieces = pieces if appended is None else ForeignPieces(pieces, appended, ids)
         self.ids = SpecialIds(**ids)
-        special = set(self.ids.model_dump().values())
+        named = ((_TAG.fullmatch(self._pieces.id_to_piece(i)), i) for i in range(len(self)) if not self.foreign)
+        self.tags = {name[1]: i for name, i in named if name and pieces.is_control(i)}
+        self._names = _NAME_OR_TAG if self.tags else _NAME
+        special = {*self.ids.model_dump().values(), *self.tags.values()}
         learned = [self._pieces.id_to_piece(i) for i in range(len(self)) if i not in special]
         self.whole_words = all(piece.startswith(START) for piece in learned) and not self.foreign
         self.bytewise = are_symbols(piece.replace(START, " ") for piece in learned)
@@ -93,16 +103,36 @@ class Vocabulary:
         rows = (f"{self._pieces.id_to_piece(i)}\t{self._pieces.get_score(i):g}\n" for i in range(len(self)))
         return "".join(rows)
 
-    def encode(self, lines: Sequence[str], dropout: float = 0.0, seed: int = 0) -> list[list[int]]:
+    def encode(
+        self, lines: Sequence[str], dropout: float = 0.0, seed: int = 0, to: str | None = None
+    ) -> list[list[int]]:
         """Convert each line to ids, without BOS and EOS.
 
         Args:
             lines: text to encode.
             dropout: probability of skipping a BPE merge, BPE-dropout (Provilkov, Emelianenko and Voita 2020).
             seed: seed of BPE-dropout, below 2^32.
+            to: of source sentences, the target language; its tag comes before the pieces of each line that has any, if
+                the vocabulary has tags.
+
+        Raises:
+            ConfigError: the vocabulary has tags, but none of this language.
         """
+        tag, rows = self.tag(to), self._encode(lines, dropout, seed)
+        return [[*tag, *row] if row else row for row in rows] if tag else rows
+
+    def tag(self, to: str | None) -> list[int]:
+        """Return what comes before the pieces of a source sentence, as `encode` explains."""
+        if to is None or not self.tags:
+            return []
+        if to not in self.tags:
+            known = ", ".join(self.tags)
+            raise ConfigError(f"expected a target language among {known}, got '{to}'; choose one of them")
+        return [self.tags[to]]
+
+    def _encode(self, lines: Sequence[str], dropout: float, seed: int) -> list[list[int]]:
         if self.whole_words:  # sentencepiece would merge adjacent unknown words into one
-            return [[self._pieces.piece_to_id(START + word) for word in _escape_words(line).split()] for line in lines]
+            return [[self._pieces.piece_to_id(START + word) for word in self._words(line)] for line in lines]
         escape = to_symbols if self.bytewise else str if self.foreign else _escape
         texts = [escape(line) for line in lines]
         if not dropout:
@@ -111,10 +141,13 @@ class Vocabulary:
         # One thread, because several threads would use the random numbers in an unpredictable order.
         return list(self._pieces.encode(texts, enable_sampling=True, nbest_size=-1, alpha=dropout, num_threads=1))
 
+    def _words(self, line: str) -> list[str]:
+        return _escape_words(line, self._names).split()
+
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
         """Convert each sequence of ids to text; pad, BOS and EOS are dropped, unk becomes ``<unk>``."""
         if self.whole_words:
-            silent = {self.ids.pad, self.ids.bos, self.ids.eos}
+            silent = {self.ids.pad, self.ids.bos, self.ids.eos, *self.tags.values()}
             texts = [" ".join(self.pieces([i for i in row if i not in silent])).replace(START, "") for row in ids]
         else:
             texts = [self._pieces.decode(list(row)) for row in ids]  # all rows at once would start threads
@@ -135,27 +168,36 @@ class Vocabulary:
         return [_original(piece) for piece in self.pieces(ids)]
 
 
-def learn(clean: Path, out: Path, languages: str, config: Subwords, threads: int = 1) -> None:
+def learn(clean: Path | Sequence[Path], out: Path, languages: str, config: Subwords, threads: int = 1) -> None:
     """Learn the vocabularies of both sides from the training text; writes the folder ``out`` atomically.
 
+    Several pairs of languages share one vocabulary, with a tag for each target language. It is learned from all their
+    text; a text that several of them have counts once.
+
     Args:
-        clean: folder of the cleaned corpus.
+        clean: folder of the cleaned corpus; of several pairs, the folder of each.
         out: folder to write.
-        languages: source and target, e.g. ``en-de``.
+        languages: source and target, e.g. ``en-de``; or several pairs, ``en-de,en-fr``.
         config: kind and size of the vocabularies.
         threads: number of CPU threads.
 
     Raises:
-        ConfigError: the vocabulary size does not fit the text.
+        ConfigError: the vocabulary size does not fit the text, or several pairs would have separate vocabularies.
         DataError: a text is missing or empty, or the disk is full.
     """
-    texts = [clean / f"train.{language}" for language in languages.split("-")]
+    folders = folders_of(clean, languages)
+    texts = [folder / f"train.{language}" for pair, folder in folders.items() for language in pair.split("-")]
     for text in texts:
         if not any(line.strip() for line in read_lines(text)):
             raise DataError(f"{text}: expected training text, got an empty file; clean the corpus again")
+    tags = list(dict.fromkeys(f"<2{pair.split('-')[1]}>" for pair in folders)) if len(folders) > 1 else []
+    if tags and not config.joint:
+        raise ConfigError(f"joint: {len(folders)} pairs of languages share one vocabulary; set it to true")
+    if tags:
+        texts = list({sha256(text): text for text in reversed(texts)}.values())[::-1]
     with atomic_directory(out, "subwords.json") as folder:
         if config.joint:
-            _learn(texts, folder / "source", config, threads)
+            _learn(texts, folder / "source", config, threads, tags)
             for suffix in ("model", "vocab"):
                 shutil.copyfile(folder / f"source.{suffix}", folder / f"target.{suffix}")
         else:
@@ -180,11 +222,11 @@ def described(config: Subwords) -> dict[str, Any]:
     return config.model_dump(exclude=later - config.non_defaults().keys())
 
 
-def _learn(texts: list[Path], prefix: Path, config: Subwords, threads: int) -> None:
+def _learn(texts: list[Path], prefix: Path, config: Subwords, threads: int, tags: Sequence[str] = ()) -> None:
     """Learn one vocabulary; turn sentencepiece's errors into those of `learn`."""
     try:
         with TemporaryDirectory(dir=prefix.parent) as scratch:
-            _train(texts, prefix, config, threads, Path(scratch))
+            _train(texts, prefix, config, threads, tags, Path(scratch))
     except OSError as error:
         raise DataError(f"{prefix}.model: cannot be written: {error}; make room on the disk, then run again") from None
     except RuntimeError as error:
@@ -196,21 +238,24 @@ def _learn(texts: list[Path], prefix: Path, config: Subwords, threads: int) -> N
         ) from None
 
 
-def _train(texts: list[Path], prefix: Path, config: Subwords, threads: int, scratch: Path) -> None:
+def _train(texts: list[Path], prefix: Path, config: Subwords, threads: int, tags: Sequence[str], scratch: Path) -> None:
     """Run sentencepiece's trainer without normalisation, because cleaning is a separate stage."""
     size, options = config.size, dict[str, Any]()
-    texts = [_sampled(text, scratch / f"sample-{text.name}") for text in texts]
-    texts = [_escaped(text, scratch / text.name, config.kind) for text in texts]
+    texts = [_sampled(text, scratch / f"sample-{n}-{text.name}") for n, text in enumerate(texts)]
+    names = _NAME_OR_TAG if tags else _NAME
+    texts = [_escaped(text, scratch / f"{n}-{text.name}", config.kind, names) for n, text in enumerate(texts)]
+    if tags:
+        options["control_symbols"] = list(tags)
     if config.kind == "words":
         words = {word for text in texts for line in read_lines(text) for word in line.split()}
-        size = min(size, len(words) + len(SPECIAL))
+        size = min(size, len(words) + len(SPECIAL) + len(tags))
     if config.kind == "unigram":
-        options = {"hard_vocab_limit": False}
+        options |= {"hard_vocab_limit": False}
     if config.kind == "char":
-        options = {"required_chars": START}
+        options |= {"required_chars": START}
     if config.kind == "bbpe":
         every_byte = SYMBOLS.replace(" ", "")  # sentencepiece always includes its mark for the space
-        options = {"required_chars": every_byte, "remove_extra_whitespaces": False}
+        options |= {"required_chars": every_byte, "remove_extra_whitespaces": False}
     sentencepiece.SentencePieceTrainer.train(
         input=list(map(str, texts)),
         model_prefix=str(prefix),
@@ -241,9 +286,10 @@ def _sampled(text: Path, out: Path) -> Path:
     return out
 
 
-def _escaped(text: Path, out: Path, kind: str) -> Path:
+def _escaped(text: Path, out: Path, kind: str, names: re.Pattern[str]) -> Path:
     """Return a file that means nothing but text to sentencepiece's trainer: the text itself, or a rewritten copy."""
-    escape = {"words": _escape_words, "bbpe": to_symbols}.get(kind, _escape_names)
+    escape: Callable[[str], str] = partial(_escape_words if kind == "words" else _escape_names, names=names)
+    escape = to_symbols if kind == "bbpe" else escape
     if all(escape(line) == line for line in read_lines(text)):
         return text
     with out.open("w", encoding="utf-8", newline="\n") as stream:
@@ -255,14 +301,14 @@ def _escape(text: str) -> str:
     return text.replace("▁", STAND_INS["▁"]).replace("▅", STAND_INS["▅"])
 
 
-def _escape_words(text: str) -> str:
+def _escape_words(text: str, names: re.Pattern[str]) -> str:
     """Escape a text for a vocabulary of words, in which the name of a special piece can be a word."""
-    return _NAME.sub(STAND_INS["<"], _escape(text))
+    return names.sub(STAND_INS["<"], _escape(text))
 
 
-def _escape_names(text: str) -> str:
+def _escape_names(text: str, names: re.Pattern[str]) -> str:
     """Escape a text for the trainer of pieces: the space hides the name of a special piece from it."""
-    return _NAME.sub("< ", _escape(text))
+    return names.sub("< ", _escape(text))
 
 
 def _original(text: str) -> str:

@@ -53,7 +53,7 @@ class Updates:
 
     def _after(self, number: int, epoch: int, taken: int) -> Iterator[Update]:
         while number < self.total:
-            batches = self.data.batches(self._config.batch, (self._seed, epoch))
+            batches = self.data.batches(self._config.batch, (self._seed, epoch), self._config.pair_temperature)
             for first in range(taken, len(batches), self._config.accumulate):
                 number += 1
                 yield self._update(number, epoch, batches, first)

@@ -68,14 +68,15 @@ def align(
 def _align(translator: Translator, source: str, target: str, head: int | None) -> Alignment:
     """Align the words of a cleaned pair by each layer."""
     limit = translator.model.longest - 2
-    [ids], [source_ids] = translator.target.encode([target]), translator.source.encode([source])
-    source_words = _words(translator.source, source_ids[:limit])
+    [ids], [source_ids] = translator.target.encode([target]), translator.encode([source])
+    tags = len(translator.source.tag(translator.languages[1]))
+    source_words = _words(translator.source, source_ids[tags:limit])
     target_words = _words(translator.target, ids)
     if len(ids) > limit or not ids or not source_ids:
         return Alignment(_texts(source_words), _texts(target_words), [set()])
     heads = translator.attentions(source, Translation("", 0.0, ids)).weights["source"]  # (L, H, T + 1, S + 2)
     attention = heads[:, head - 1] if head else heads.mean(1)
-    by_word = _membership(target_words, mean=True) @ attention[:, :-1, 1:-1] @ _membership(source_words).T
+    by_word = _membership(target_words, mean=True) @ attention[:, :-1, 1 + tags : -1] @ _membership(source_words).T
     links = [{(i, j) for j, i in enumerate(layer)} for layer in by_word.argmax(-1).tolist()]
     return Alignment(_texts(source_words), _texts(target_words), links)
 

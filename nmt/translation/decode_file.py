@@ -51,6 +51,7 @@ def decode_file(
     finish: Callable[[str], str] = str,
     attended: Sequence[int] = (),
     name: Path | None = None,
+    languages: tuple[str | None, str | None] = (None, None),
 ) -> None:
     """Translate a cleaned file line by line; write ``out``, ``decoding.json`` and ``alignments.json``.
 
@@ -70,18 +71,19 @@ def decode_file(
         finish: turns a translation into a line of ``out``.
         attended: lines whose attention is written, from 1; empty for `ALIGNED` lines spread evenly over the file.
         name: the source's name in warnings, if the user knows it by another one.
+        languages: target and source, of a model that was trained on several pairs (`choose_direction`).
 
     Raises:
         ConfigError, DataError: see `Translator.load`; the source cannot be read, or ``out`` not be written.
         Interrupted: a signal has asked the process to stop.
     """
     _check_out(out, source)
-    translator = Translator.load(model, device, threads, processes_for(device, threads))
+    translator = Translator.load(model, device, threads, processes_for(device, threads)).toward(*languages)
     sentences = count_lines(source)
     if max(attended, default=0) > sentences:
         raise ConfigError(f"{source}: has no line {max(attended)} to show, it has {sentences}; choose others")
     pictures = translator.pictures(images, decoding.images, sentences)
-    provenance = _provenance(model, source, decoding, sentences, images if pictures is not no_pictures else None)
+    provenance = _provenance(translator, source, decoding, sentences, images if pictures is not no_pictures else None)
     provenance |= {"engine": translator.engines.name(decoding)}
     chunks = Chunks(out, digest([provenance, translator.device.type]), CHUNK)
     numbers = chunks.numbers(sentences, shard or WHOLE)
@@ -109,12 +111,16 @@ def _check_out(out: Path, source: Path) -> None:
         check_not_input(file, [source])
 
 
-def _provenance(model: Path, source: Path, decoding: Decoding, sentences: int, images: Path | None) -> dict[str, Any]:
+def _provenance(
+    translator: Translator, source: Path, decoding: Decoding, sentences: int, images: Path | None
+) -> dict[str, Any]:
     """Return everything that determines the translations of a file, for its provenance."""
     return {
         "decoding": decoding.model_dump(mode="json"), "sentences": sentences, "code_version": machine.code_version(),
         "versions": machine.versions(), "source_sha256": sha256(source),
-        "model_sha256": sha256(model / "weights.safetensors"), **({"images": describe(images)} if images else {}),
+        "model_sha256": sha256(translator.folder / "weights.safetensors"),
+        **({"languages": "-".join(translator.languages)} if len(translator.pairs) > 1 else {}),
+        **({"images": describe(images)} if images else {}),
     }  # fmt: skip
 
 

@@ -121,7 +121,7 @@ def score_pieces(
     if len(lines) != len(ids):
         raise ConfigError(f"expected one translation for each of {len(lines)} lines, got {len(ids)}")
     limit = translator.model.longest - 2
-    encoded = [row[:limit] for row in translator.source.encode(lines)]
+    encoded = [row[:limit] for row in translator.encode(lines)]
     results: Scored = [None if len(row) > limit else Likelihood(list(row), []) for row in ids]
 
     def score_batch(indices: list[int]) -> list[list[float]]:

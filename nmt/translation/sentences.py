@@ -43,7 +43,7 @@ class Sentences:
     def of(cls, translator: Translator) -> "Sentences":
         """Return the one for a model directory."""
         limit = translator.model.longest - 2
-        return cls(translator.languages, lambda text: len(translator.source.encode([translator.clean(text)])[0]), limit)
+        return cls(translator.languages, lambda text: len(translator.encode([translator.clean(text)])[0]), limit)
 
     def parts(self, line: str) -> list[str]:
         """Return the parts of a line; one empty part for a line without text."""

@@ -1,9 +1,9 @@
 """Translate text with a model directory. The library, the command line and the pipeline share this code."""
 
-import re
 from collections import defaultdict
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
+from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,6 @@ import torch
 from pydantic import TypeAdapter
 from torch import Tensor
 
-from nmt.config.choices import PAIR
 from nmt.config.data import Cleaning
 from nmt.config.decoding import Decoding
 from nmt.config.models import ModelConfig, Shown
@@ -31,6 +30,7 @@ from nmt.system.workers import parallel_map
 from nmt.text.characters import is_blank
 from nmt.text.subwords import SIDES, load_vocabularies
 from nmt.training.checkpoint import load_weights, outline_of, verified_weights
+from nmt.translation.directions import choose_direction, read_pairs
 from nmt.translation.engines.choice import Engines
 
 PART = 2048  # most tokens per batch on the CPU: larger batches are no faster and keep fewer workers busy
@@ -74,23 +74,14 @@ def _members(weights: Mapping[str, Tensor]) -> list[dict[str, Tensor]]:
     return list(members.values())
 
 
-def _languages(pair: str, folder: Path) -> list[str]:
-    """Split the languages of a model; they reach the terminal and the page, so nothing else may be in them."""
-    if not re.fullmatch(PAIR, pair):
-        raise DataError(
-            f"{folder / 'cleaning.json'}: languages: expected source-target, e.g. en-de, got {pair[:20]!r}; write the "
-            "folder again with `nmt average`"
-        )
-    return pair.split("-")
-
-
 class Translator:
     """A trained model, or an ensemble of them, ready to translate."""
 
     def __init__(self, folder: Path, device: torch.device, workers: int = 1) -> None:
         config = read_json(folder / "config.json")
         recipe = read_json(folder / "cleaning.json")
-        self.languages = _languages(str(recipe["languages"]), folder)
+        self.folder, self.pairs = folder, read_pairs(str(recipe["languages"]), folder / "cleaning.json")
+        self._named: tuple[str | None, str | None] = (None, None)
         self.cleaning = Cleaning(**recipe["cleaning"])
         provenance_file = folder / "provenance.json"
         provenance = read_json(provenance_file) if provenance_file.exists() else {}
@@ -144,6 +135,26 @@ class Translator:
             raise DataError(f"{folder}: no such model directory; expected a folder that `nmt average` wrote")
         with fitting(folder):
             return cls(folder, machine.prepare(device, 1 if workers > 1 else threads), workers)
+
+    def toward(self, target: str | None, source: str | None = None) -> "Translator":
+        """Return the same model for a target and a source language, of those that it knows.
+
+        Raises:
+            ConfigError: the languages do not suit, see `choose_direction`.
+        """
+        other = copy(self)
+        other._named = source, target
+        choose_direction(self.folder, self.pairs, source, target)
+        return other
+
+    @property
+    def languages(self) -> list[str]:
+        """Source and target; raises ConfigError if the model was trained on several pairs and `toward` named none."""
+        return choose_direction(self.folder, self.pairs, *self._named)
+
+    def encode(self, lines: Sequence[str]) -> list[list[int]]:
+        """Return the ids of cleaned sources, without BOS and EOS; first the tag of the target language, if any."""
+        return self.source.encode(lines, to=self.languages[1])
 
     def translate(self, lines: Sequence[str], decoding: Decoding | None = None) -> list[str]:
         """Translate raw lines to raw text; return the best translation of each line. Empty lines remain empty."""
@@ -313,7 +324,7 @@ class Translator:
             image: features of the line's picture (1, R, C), for a multimodal model.
         """
         ids = self.source.ids
-        source = [ids.bos, *self.source.encode([line])[0][: self.model.longest - 2], ids.eos]
+        source = [ids.bos, *self.encode([line])[0][: self.model.longest - 2], ids.eos]
         target = [ids.bos, *translation.ids, ids.eos]
         source_ids, target_ids = (torch.tensor([row], device=self.device) for row in (source, target[:-1]))
         by_part = self.decoder.attentions(source_ids, target_ids, self._on_device(image))
@@ -330,7 +341,7 @@ class Translator:
                 "replace_unknown: true: expected a model with attention, got one without; set it to false"
             )
         source_words, words = line.split(), [self.target.decode([[i]])[0] for i in translation.ids]
-        attended = weights["source"].mean((0, 1))[:, 1:-1]  # columns: the words of the line
+        attended = weights["source"].mean((0, 1))[:, -1 - len(source_words) : -1]  # columns: the words of the line
         for t in unknown_steps:
             words[t] = source_words[int(attended[t].argmax())]
         return replace(translation, text=" ".join(word for word in words if word))
@@ -355,7 +366,7 @@ class Translator:
 
     def _truncate(self, lines: Sequence[str], report_cut: Callable[[int], Any] | None) -> list[list[int]]:
         """Encode lines and cut them to the number of pieces that the model has positions for."""
-        encoded, limit = self.source.encode(lines), self.model.longest - 2  # without BOS and EOS
+        encoded, limit = self.encode(lines), self.model.longest - 2  # without BOS and EOS
         if long := [line for line, row in zip(lines, encoded, strict=True) if len(row) > limit]:
             if report_cut:
                 report_cut(len(long))

@@ -8,6 +8,7 @@ from nmt.config.choices import LANGUAGE, NETWORKS, PAIR
 from nmt.plan import commands
 from nmt.plan.checks import check_tools
 from nmt.plan.closing import requested_tables
+from nmt.plan.layout import test_and_pair
 from nmt.plan.load import or_exit
 from nmt.plan.plan import Plan
 from nmt.plan.resources import device_resources, training_resources
@@ -93,7 +94,7 @@ wildcard_constraints:
     way="back|forward",
     mixture=r"(back|forward)-[0-9a-f]{8}",
     recipe=PAIR + r"-[0-9a-f]{8}(-first\d+)?",
-    languages=f"{LANGUAGE}(-{LANGUAGE})?",
+    languages=f"{LANGUAGE}(-{LANGUAGE})?|" + r"\d+pairs-[0-9a-f]{8}",
     cleaning=r"clean-[0-9a-f]{8}",
     subwords=r"[a-z]+\d+-(from-)?[0-9a-f]{8}",
     shard=r"\d+-of-\d+",
@@ -139,19 +140,37 @@ def system_of(wildcards):
     return or_exit(PLAN.system, wildcards.table, wildcards.system)
 
 
+def clean_texts(wildcards):
+    """The folders of cleaned text that subwords are learned from and that are encoded: one for each pair of languages."""
+    w = wildcards
+    folder = f"{LAYOUT.results}/subwords/{w.corpus}/{w.languages}/{w.cleaning}/{w.subwords}"
+    return [str(LAYOUT.clean(one)) for one in PLAN.system_for(folder).by_pair]
+
+
+def pairs_of(wildcards):
+    """The pairs of languages that a path of subwords or encoded text stands for."""
+    w = wildcards
+    return PLAN.system_for(f"{LAYOUT.results}/subwords/{w.corpus}/{w.languages}/{w.cleaning}/{w.subwords}").languages
+
+
 def parent_of(wildcards):
     """The model directory that a training starts from, or None."""
     return or_exit(PLAN.parent, wildcards.table, wildcards.system, int(wildcards.seed))
 
 
+def test_of(wildcards):
+    """The test set of a path of scores, and of a system with several pairs of languages the pair."""
+    return test_and_pair(system_of(wildcards), wildcards.test)
+
+
 def tested(wildcards):
-    """The same, with the corpus that holds the test set, which may be another."""
-    return or_exit(PLAN.tested, wildcards.table, wildcards.system, wildcards.test)
+    """The same, with the pair, and with the corpus that holds the test set, which may be another."""
+    return or_exit(PLAN.tested, wildcards.table, wildcards.system, *test_of(wildcards))
 
 
 def texts_of(wildcards):
     """Folders of a test set's raw and cleaned text."""
-    return LAYOUT.texts(tested(wildcards), wildcards.test)
+    return LAYOUT.texts(tested(wildcards), test_of(wildcards)[0])
 
 
 def inherited(wildcards):

@@ -24,11 +24,14 @@ rule decode:
         **DEVICE,
     params:
         config=lambda w: as_json(PLAN.decoding(w.decoding)),
-        source=lambda w: system_of(w).source,
+        source=lambda w: tested(w).source,
         content=lambda w: content(*features_of(w)),
-        lines=lambda w: PLAN.table(w.table).lines_of(w.test) or NOT_COMPARED,
+        lines=lambda w: PLAN.table(w.table).lines_of(test_of(w)[0]) or NOT_COMPARED,
         # Functions of `input` or `output` are not compared with those of the last run.
-        images=lambda w, input: commands.decode_options(input.features, PLAN.table(w.table).lines_of(w.test)),
+        test=lambda w, input: test_of(w)[0],
+        images=lambda w, input: commands.decode_options(
+            input.features, PLAN.table(w.table).lines_of(test_of(w)[0]), test_of(w)[1]
+        ),
         hypotheses=lambda w, output: unsharded(w, output[0]),
         shard=lambda w, output: shard_option(w),
     shell:
@@ -36,7 +39,7 @@ rule decode:
             logged(
                 commands.decode(
                     "{input.model}",
-                    "{input.clean}/{wildcards.test}.{params.source}",
+                    "{input.clean}/{params.test}.{params.source}",
                     "{params.hypotheses}",
                     "{params.images:q}",
                     "{params.shard}",

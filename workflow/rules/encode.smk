@@ -3,7 +3,7 @@
 
 rule encode:
     input:
-        clean="<results>/corpora/{corpus}/{languages}/{cleaning}",
+        clean=clean_texts,
         subwords="<results>/subwords/{corpus}/{languages}/{cleaning}/{subwords}",
         shards=lambda w: shards_of(
             w, f"{LAYOUT.results}/encoded/{w.corpus}/{w.languages}/{w.cleaning}/{w.subwords}", SHARDS.encode
@@ -20,6 +20,7 @@ rule encode:
         # Functions of `output` are not compared with those of the last run.
         encoded=lambda w, output: unsharded(w, output[0]),
         shard=lambda w, output: shard_option(w),
+        languages=lambda w, output: pairs_of(w),
     shell:
         logged(
             commands.encode(
@@ -27,7 +28,7 @@ rule encode:
                 "{input.subwords}",
                 "{params.encoded}",
                 "{params.shard}",
-                languages="{wildcards.languages}",
+                languages="{params.languages}",
             )
         )
 

@@ -70,7 +70,7 @@ def links(wildcards):
 def features_of(wildcards):
     """The image features that a translation reads, and the file that it writes first."""
     w = wildcards
-    features = PLAN.features(tested(w), [w.test], PLAN.decoding(w.decoding).images)
+    features = PLAN.features(tested(w), [test_of(w)[0]], PLAN.decoding(w.decoding).images)
     return features, f"{LAYOUT.run(w.table, w.system, w.seed)}/{w.selection}/{w.test}/{w.decoding}/hypotheses.txt"
 
 

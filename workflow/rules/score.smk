@@ -25,7 +25,8 @@ rule score:
     conda:
         ENVIRONMENT
     params:
-        languages=lambda w: system_of(w).languages,
+        languages=lambda w: tested(w).languages,
+        test=lambda w, output: test_of(w)[0],
         folder=lambda w, output: Path(output.scores).parent,
         also=lambda w: commands.score_options(PLAN.tables[w.table].requested_metrics),
     shell:
@@ -35,7 +36,7 @@ rule score:
                 "{params.also}",
                 clean="{input.clean}",
                 raw="{input.raw}",
-                test="{wildcards.test}",
+                test="{params.test}",
                 languages="{params.languages}",
                 model="{input.model}",
                 out="{params.folder}",
@@ -66,6 +67,7 @@ rule score_output:
     params:
         sha256=lambda w: sha256(output_of(w).hypotheses),
         languages=lambda w: output_of(w).languages,
+        test=lambda w, output: output_of(w).test,
         folder=lambda w, output: Path(output.scores).parent,
         also=lambda w: commands.score_options(PLAN.tables[w.table].requested_metrics),
     shell:
@@ -75,7 +77,7 @@ rule score_output:
                 "{params.also}",
                 clean="{input.clean}",
                 raw="{input.raw}",
-                test="{wildcards.test}",
+                test="{params.test}",
                 languages="{params.languages}",
                 out="{params.folder}",
             )

@@ -3,7 +3,7 @@
 
 rule subwords:
     input:
-        clean="<results>/corpora/{corpus}/{languages}/{cleaning}",
+        clean=clean_texts,
     output:
         subwords=directory("<results>/subwords/{corpus}/{languages}/{cleaning}/{subwords}"),
     log:
@@ -19,12 +19,13 @@ rule subwords:
     threads: CORES
     params:
         config=lambda w, output: as_json(PLAN.system_for(output.subwords).subwords),
+        languages=lambda w, output: pairs_of(w),
     shell:
         logged(
             commands.subwords(
                 "{input.clean}",
                 "{output.subwords}",
-                languages="{wildcards.languages}",
+                languages="{params.languages}",
                 config="{params.config:q}",
                 threads="{threads}",
             )
@@ -48,9 +49,10 @@ rule inherit_subwords:
     params:
         parent=lambda w: inherited(w)[1],
         options=lambda w: commands.inherit_subwords_options(inherited(w)[0].subwords),
+        languages=lambda w, output: pairs_of(w),
     shell:
         logged(
             commands.inherit_subwords(
-                "{params.parent:q}", "{output.subwords}", "{params.options}", languages="{wildcards.languages}"
+                "{params.parent:q}", "{output.subwords}", "{params.options}", languages="{params.languages}"
             )
         )
