@@ -90,7 +90,7 @@ class Translate(Sentence):
 class Attention(Sentence):
     """The body of POST /api/attention."""
 
-    ids: list[Whole] = Field(max_length=BODY)
+    ids: list[Whole] = Field(max_length=TEXT)
     sublayer: Literal["source", "encoder", "decoder"]
     layer: Whole = Field(ge=1)
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from starlette.responses import JSONResponse
 
-BODY = 32 * 1024
-"""Maximum size of a request's body, in bytes."""
+BODY = 64 * 1024
+"""Maximum size of a request's body, in bytes; a text and a beginning within their limits fit, however escaped."""
 
 TEXT = 4000
 """Maximum size of a text, in bytes of UTF-8."""

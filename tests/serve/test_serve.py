@@ -380,7 +380,7 @@ def test_no_byte_of_a_long_body_is_asked_for(models: list[ServedModel]) -> None:
         "scheme": "http", "root_path": "",
     }  # fmt: skip
     asyncio.run(build(models, FAST, "127.0.0.1")(scope, receive, send))
-    assert messages[0]["status"] == 413 and b"at most 32,768 bytes" in messages[1]["body"]
+    assert messages[0]["status"] == 413 and b"at most 65,536 bytes" in messages[1]["body"]
 
 
 def test_a_body_just_within_the_limit_is_read(port: int) -> None:
