@@ -1,10 +1,13 @@
 """Measure `nmt serve` under load: several clients ask for translations and their attention, as the page does.
 
-    python -m benchmarks.serve [--model DIR] [--clients 8] [--requests 2000] [--threads 1] [--idle 400 --seconds 60]
+    python -m benchmarks.serve [--model DIR] [--clients 8] [--requests 4000] [--threads 1] [--idle 400 --seconds 60]
 
-The sentences are new sentences of the built-in corpus. An error is a refusal or an answer to another question. A lost
-request has no answer. The default model is that of `make run`. With ``--idle``, one client asks before, while and after
-so many connections are held open that send nothing; the server closes them, and each is opened again at once.
+Several clients ask, and one with as many requests as each of them: first of a server that computes each request alone
+(``nmt serve --batch 1``), then of one that computes waiting requests together. The sentences are new sentences
+of the built-in corpus. An error is a refusal or an answer to another question. A lost request has no answer. The
+default model is that of `make run`. ``--no-attention`` asks for translations only. With ``--idle``, one client asks
+before, while and after so many connections are held open that send nothing; the server closes them, and each is opened
+again at once.
 """
 
 import http.client
@@ -29,6 +32,7 @@ import click
 from benchmarks.measure import TRAINED
 from nmt.config.data import Cleaning
 from nmt.corpora.scenes.corpus import scenes, sentence
+from nmt.serve.limits import Limits
 from nmt.system.files import read_json
 from nmt.text.clean import Cleaner
 
@@ -46,11 +50,11 @@ class Request:
 
 
 @contextmanager
-def serving(model: Path, threads: int) -> Iterator[tuple[int, float]]:
+def serving(model: Path, *options: str) -> Iterator[tuple[int, float]]:
     """Run the server in its own process; give its port and the seconds of its start."""
     started = time.perf_counter()
     command = [sys.executable, "-m", "nmt", "serve", str(model), "--port", "0", "--rate", "1e6", "--device", "cpu"]
-    process = subprocess.Popen([*command, "--threads", str(threads)], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen([*command, *options], stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout
         match = next(filter(None, (re.search(r"open http://.*:(\d+)", line) for line in process.stdout)), None)
@@ -65,14 +69,14 @@ def serving(model: Path, threads: int) -> Iterator[tuple[int, float]]:
 class Client:
     """A client with one connection, which asks about one sentence after another."""
 
-    def __init__(self, port: int, model: Path) -> None:
+    def __init__(self, port: int, model: Path, attention: bool = True) -> None:
         self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
         self.connection.request("GET", "/api/models")
         [described] = json.loads(self.connection.getresponse().read())["models"]
         self.name, self.language, self.has_attention = (
             described["name"],
             described["source"],
-            "source" in described["attention"],
+            attention and "source" in described["attention"],
         )
         self.cleaner = Cleaner(Cleaning(**read_json(model / "cleaning.json")["cleaning"]), self.language)
 
@@ -108,9 +112,9 @@ class Client:
         return Request(kind, time.perf_counter() - started, end), answer
 
 
-def load(port: int, model: Path, clients: int, requests: int) -> tuple[list[Request], float]:
+def load(port: int, model: Path, clients: int, requests: int, attention: bool) -> tuple[list[Request], float]:
     """Send all requests from several clients at once; return the results and the total seconds."""
-    all_clients = [Client(port, model) for _ in range(clients)]
+    all_clients = [Client(port, model, attention) for _ in range(clients)]
     count = requests // 2 if all_clients[0].has_attention else requests
     texts = [sentence(scene, all_clients[0].language) for scene in scenes(SEED, count)]
     all_clients[0].visit(texts[:1])  # warm-up: the first translation loads the rules of the tokeniser
@@ -182,28 +186,38 @@ def row(kind: str, requests: Sequence[Request]) -> str:
 @click.command()
 @click.option("--model", type=click.Path(path_type=Path), default=TRAINED, show_default=True)
 @click.option("--clients", type=click.IntRange(1, 60), default=8, show_default=True)
-@click.option("--requests", type=click.IntRange(2), default=2000, show_default=True)
-@click.option("--threads", type=click.IntRange(1), default=1, show_default=True)
+@click.option("--requests", type=click.IntRange(2), default=4000, show_default=True)
+@click.option("--threads", default="1", show_default=True)
+@click.option("--attention/--no-attention", default=True, show_default=True, help="Whether the attention is asked for.")
 @click.option("--idle", type=click.IntRange(0), default=0, show_default=True, help="Silent connections held open.")
 @click.option("--seconds", type=float, default=60.0, show_default=True, help="How long they are held.")
-def main(model: Path, clients: int, requests: int, threads: int, idle: int, seconds: float) -> None:
-    """Print one table: errors, lost requests and latency; exit code 1 if any request failed."""
+def main(model: Path, clients: int, requests: int, threads: str, attention: bool, idle: int, seconds: float) -> None:
+    """Print one table: errors, lost requests, throughput and latency; exit code 1 if any request failed."""
     if not model.is_dir():
         raise click.ClickException(f"{model}: no such model directory; run `make run` first, or give --model")
-    heading = "| request | count | errors | lost | median, ms | 99th percentile, ms |\n|---|---|---|---|---|---|"
+    heading = "| request | count | errors | lost | median, ms | 99th percentile, ms |"
     if idle:
-        with serving(model, threads) as (port, _):
-            print(heading, flush=True)
+        with serving(model, "--threads", threads) as (port, _):
+            print(heading, rule(heading), sep="\n", flush=True)
             sys.exit(any(request.end != "right" for request in ask_beside_crowd(port, model, idle, seconds)))
-    with serving(model, threads) as (port, start):
-        results, seconds = load(port, model, clients, requests)
-    print(f"start-up {start:.2f} s; {clients} clients, {len(results) / seconds:.1f} requests/s\n")
-    print(heading)
-    kinds = sorted({a.kind for a in results})
-    for kind in kinds:
-        print(row(kind, [a for a in results if a.kind == kind]))
-    print(row("all", results))
-    sys.exit(any(a.end != "right" for a in results))
+    heading = heading.replace("|", "| requests together | clients | requests/s |", 1)
+    print(heading, rule(heading), sep="\n", flush=True)
+    failed = False
+    for batch in (1, Limits().batch):
+        for count in sorted({1, clients}):
+            with serving(model, "--threads", threads, "--batch", str(batch)) as (port, _):
+                results, total = load(port, model, count, requests * count // clients, attention)
+            for kind in sorted({request.kind for request in results}):
+                of_kind = [request for request in results if request.kind == kind]
+                speed = f"{len(of_kind) / total:.1f}"
+                print(f"| {batch} | {count} | {speed} {row(kind, of_kind)}", flush=True)
+            failed |= any(request.end != "right" for request in results)
+    sys.exit(failed)
+
+
+def rule(heading: str) -> str:
+    """The line below the heading of a Markdown table."""
+    return re.sub(r"[^|]+", "---", heading)
 
 
 if __name__ == "__main__":
