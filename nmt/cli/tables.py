@@ -188,9 +188,11 @@ def reproduce(
     from nmt.plan.checks import check_tools
     from nmt.plan.closing import requested_warnings, warning_lines
     from nmt.reproduce.budget import reproduce as reproduce_tables
+    from nmt.reproduce.overlay import link_shared
 
     plan = _load_plan(tables, settings, seeds, device=device)
     check_tools(plan.tables[name] for name in plan.settings.tables)
+    link_shared(plan, plan.settings.tables)
     outcome = reproduce_tables(plan, plan.settings.tables, minutes, at_once)
     _print_outcome(outcome)
     click.echo("".join(f"{line}\n" for line in warning_lines(requested_warnings(plan, []))), err=True, nl=False)

@@ -92,6 +92,11 @@ class Workflow(Strict):
         False, description="true: a run whose results have warnings fails at its end (docs/how-to/warnings.md)"
     )
     results: UserPath = Field(Path("results"), description="folder that everything is written to")
+    shared_results: UserPath | None = Field(
+        None,
+        description="results folder of others, used and never written (docs/how-to/shared-results.md); null: the "
+        "variable NMT_SHARED_RESULTS if set",
+    )
     container: str | None = Field(
         None, description="image in which jobs run with `snakemake --sdm apptainer` (docs/how-to/containers.md)"
     )
@@ -109,7 +114,7 @@ class Workflow(Strict):
         "embeddings start at random",
     )
 
-    @field_validator("results", "mirror")
+    @field_validator("results", "mirror", "shared_results")
     @classmethod
     def _plain_path(cls, value: Path | None) -> Path | None:
         if value is not None and not re.fullmatch(r"[\w./~+@:,=-]+", str(value)):

@@ -323,4 +323,5 @@ def _describe(
         "splits": {split: {language: file(split, language) for language in languages.split("-")} for split in sources},
         "sources": sources,
         "synthetic": synthetic,
+        **({"declared": custom.fingerprint} if custom else {}),
     }

@@ -183,7 +183,7 @@ class Plan:
         """The settings that the closing stages read, as JSON; another device, mirror or corpus re-makes nothing."""
         unused: dict[str, Any] = {
             "device": "auto", "processes": 1, "shards": Shards(), "mirror": None, "strict": False, "corpora": {},
-            "word_vectors": {},
+            "word_vectors": {}, "shared_results": None,
         }  # fmt: skip
         if not any("picture" in self.tables[table].figures for table in tables):
             unused["images"] = {}

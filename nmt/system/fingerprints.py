@@ -6,6 +6,9 @@ from pathlib import Path
 from nmt.system.errors import DataError
 from nmt.system.files import digest, read_json, sha256, write_json
 
+OWN_FILES = Path(".snakemake", "own-files.json")
+"""Checksums of the user's own files, from one run of the workflow to the next."""
+
 
 def fingerprint(files: Iterable[str | Path], known: Path) -> str:
     """Return a digest of the content of files.

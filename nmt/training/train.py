@@ -155,6 +155,8 @@ def claim_state(state: Path, wanted: dict[str, Any], config: dict[str, Any]) -> 
         wanted: the `identity` of the training.
         config: its whole configuration, kept for people to read.
     """
+    if state.is_symlink():  # into a shared results folder, where nothing is written
+        state.unlink()
     mark = state / "identity.json"
     if mark.is_file() and (current := _identity_in(mark)) != wanted:
         aside = state.with_name(f"state-{digest(current)}-{time.time_ns()}")

@@ -5,6 +5,12 @@ from nmt.plan.claims import Claims
 from snakemake.logging import logger
 from snakemake_interface_logger_plugins.common import LogEvent
 
+# Before the plan, also of a dry run: links to what a shared results folder has.
+if workflow.is_main_process and (PLAN.settings.shared_results or "NMT_SHARED_RESULTS" in os.environ):
+    from nmt.reproduce.overlay import link_shared
+
+    or_exit(link_shared, PLAN, {*PLAN.settings.tables, *(name.partition("_")[2] for name in TARGETS)})
+
 CLAIMS = Claims(LAYOUT.results)
 FINISHED = set()  # ids of jobs
 

@@ -2,7 +2,7 @@
 # a new date alone makes nothing again. Outputs that were made before the content was a parameter keep to dates.
 from nmt.plan.layout import table_path
 from nmt.plan.published import check_replaceable
-from nmt.system.fingerprints import fingerprint
+from nmt.system.fingerprints import OWN_FILES, fingerprint
 from snakemake.io import IOFile
 
 
@@ -22,7 +22,7 @@ def content(files, output):
     own, made = PLAN.own(files), Path(output)
     if not own or (made.exists() and not counts_content(output) and not is_newer(own, made)):
         return NOT_COMPARED
-    return f"own files {fingerprint(own, Path('.snakemake', 'own-files.json'))}"
+    return f"own files {fingerprint(own, OWN_FILES)}"
 
 
 def is_newer(files, made):

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from nmt.config.types import SHA256, Count, Different, Language, Name, Strict, UserPath
+from nmt.system.files import digest
 
 REMOTE = r"(https?://|mtdata:|sacrebleu:)"
 """Beginning of the name of a text that is not a file of the user."""
@@ -84,6 +85,11 @@ class TextSource(Strict):
         files = [self.files[language] for language in languages if language in self.files]
         return files + ([Path(self.source).expanduser()] if self.source and not self.is_remote else [])
 
+    def without_paths(self) -> dict[str, Any]:
+        """The fields that differ from the defaults, without names of the user's own files."""
+        fields = self.non_defaults() | {"files": sorted(self.files)}
+        return fields if self.is_remote else fields | {"source": bool(self.source)}
+
     @property
     def is_remote(self) -> bool:
         """Whether the text is downloaded."""
@@ -145,6 +151,14 @@ class CustomCorpus(Strict):
     def local(self) -> list[Path]:
         """All files of the user that the corpus is read from."""
         return [file for sources in self.splits.values() for source in sources for file in source.local]
+
+    @property
+    def fingerprint(self) -> str:
+        """A digest of the declaration without the user's own paths; their files may lie elsewhere."""
+        return digest(
+            {"disjoint": self.disjoint}
+            | {name: [source.without_paths() for source in sources] for name, sources in self.splits.items()}
+        )
 
     def _named(self) -> dict[str, Split]:
         return {"train": self.train, "valid": self.valid, **self.tests}
