@@ -84,7 +84,6 @@ def decode_file(
         raise ConfigError(f"{source}: has no line {max(attended)} to show, it has {sentences}; choose others")
     pictures = translator.pictures(images, decoding.images, sentences)
     provenance = _provenance(translator, source, decoding, sentences, images if pictures is not no_pictures else None)
-    provenance |= {"engine": translator.engines.name(decoding)}
     chunks = Chunks(out, digest([provenance, translator.device.type]), CHUNK)
     numbers = chunks.numbers(sentences, shard or WHOLE)
     translations = Translations(translator, source, decoding, pictures, chunks, numbers)
@@ -117,7 +116,7 @@ def _provenance(
     """Return everything that determines the translations of a file, for its provenance."""
     return {
         "decoding": decoding.model_dump(mode="json"), "sentences": sentences, "code_version": machine.code_version(),
-        "versions": machine.versions(), "source_sha256": sha256(source),
+        "versions": machine.versions(), "engine": translator.engines.name(decoding), "source_sha256": sha256(source),
         "model_sha256": sha256(translator.folder / "weights.safetensors"),
         **({"languages": "-".join(translator.languages)} if len(translator.pairs) > 1 else {}),
         **({"images": describe(images)} if images else {}),
