@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from nmt.config.data import Subwords
+from nmt.config.data import Cleaning, Subwords
 from nmt.data.encoded import checksums
 from nmt.system.chunks import WHOLE, Chunks, Shard, blocks, mark
 from nmt.system.errors import ConfigError, DataError
@@ -138,7 +138,7 @@ def _joined_report(folders: Iterable[Path]) -> dict[str, Any]:
     reports = {folder: read_json(folder / "report.json") for folder in folders}
     first, report = next(iter(reports.items()))
     for folder, other in reports.items():
-        if other["cleaning"] != report["cleaning"]:
+        if Cleaning(**other["cleaning"]) != Cleaning(**report["cleaning"]):  # earlier versions wrote fewer keys
             raise ConfigError(f"{folder}: expected text cleaned like {first}, got another recipe; clean one again")
     licences = dict.fromkeys(other["licence"] for other in reports.values() if "licence" in other)
     return dict(report) | ({"licence": "; ".join(licences)} if licences else {})
