@@ -1,13 +1,13 @@
 """Compare translation speed with the same weights: ours, CTranslate2, and other Python toolkits.
 
-    python -m benchmarks.decoding [MODEL SOURCE] [--limit 1000] [--rounds 3] [--threads 2]
+    python -m benchmarks.decoding [MODEL SOURCE] [--limit 1000] [--rounds 3] [--threads 2] [--only SIDE]
 
 SOURCE is cleaned text. The default model and text are those of `make run`. Each side runs in its own process with the
 same number of threads. The sides take turns in each round. Loading the model is not measured.
 
 Ours and CTranslate2 run twice: with all threads on one batch, and with one worker per thread. Our workers are
 processes, as in `nmt decode`, and start anew for each measurement. Their memory is the sum over the processes; shared
-memory counts in each process.
+memory counts in each process. "Ours, auto" is our `engine: auto`, which takes CTranslate2 with one worker per thread.
 
 The other toolkits load our weights into their own Transformer and use their own search (`benchmarks.peer_search`).
 transformers, Sockeye, fairseq and JoeyNMT support post-norm models. OpenNMT-py and eole support pre-norm models. The
@@ -62,6 +62,49 @@ def ours(side: str, model: Path, threads: int) -> Translate:
     return by_length(batched, workers)
 
 
+def chosen(side: str, model: Path, threads: int) -> Translate:
+    """Return our translation function with ``engine: auto``."""
+    from nmt.models.search import Hypothesis, search
+    from nmt.translation.translator import Translator
+
+    translator = Translator.load(model, "cpu", threads, threads)
+
+    def translate(rows: Rows, beam: int, size: int) -> Rows:
+        decoding = Decoding(beam=beam, engine="auto")
+        engine = translator.engines.choose(decoding)
+        if not engine:
+            sys.exit("CTranslate2 cannot search with this model")
+
+        def again(part: list[int]) -> list[list[Hypothesis]]:
+            return search(translator.model, padded([rows[i] for i in part]), decoding, translator.source.ids)
+
+        batches = parts(rows, size)
+        found = engine.search(rows, batches, decoding, again)
+        translations = {
+            i: best[0].ids for batch, results in zip(batches, found, strict=True)
+            for i, best in zip(batch, results, strict=True)
+        }  # fmt: skip
+        return [translations[i] for i in range(len(rows))]
+
+    return translate
+
+
+def parts(rows: Rows, size: int) -> Rows:
+    """Divide sentences into batches of similar length, longest first; return their indices."""
+    order = sorted(range(len(rows)), key=lambda i: -len(rows[i]))
+    return [order[start : start + size] for start in range(0, len(order), size)]
+
+
+def padded(rows: Rows) -> Any:
+    """Return sentences as one tensor, with BOS and EOS."""
+    import torch
+
+    batch = torch.zeros(len(rows), max(map(len, rows)) + 2, dtype=torch.long)
+    for line, row in zip(batch, rows, strict=True):
+        line[: len(row) + 2] = torch.tensor([2, *row, 3])
+    return batch
+
+
 def by_length(search: Callable[[Any, int], Rows], workers: int = 1) -> Translate:
     """Search in padded batches of sentences of similar length, with BOS and EOS."""
     import torch
@@ -69,18 +112,14 @@ def by_length(search: Callable[[Any, int], Rows], workers: int = 1) -> Translate
     from nmt.system.workers import parallel_map
 
     def translate(rows: Rows, beam: int, size: int) -> Rows:
-        order = sorted(range(len(rows)), key=lambda i: -len(rows[i]))
-        parts = [order[start : start + size] for start in range(0, len(order), size)]
+        batches = parts(rows, size)
 
         @torch.inference_mode()
         def search_batch(part: list[int]) -> Rows:
-            padded = torch.zeros(len(part), len(rows[part[0]]) + 2, dtype=torch.long)
-            for row, i in zip(padded, part, strict=True):
-                row[: len(rows[i]) + 2] = torch.tensor([2, *rows[i], 3])
-            return [until_end(ids) for ids in search(padded, beam)]
+            return [until_end(ids) for ids in search(padded([rows[i] for i in part]), beam)]
 
         translations: dict[int, list[int]] = {}
-        for part, ids in zip(parts, parallel_map(search_batch, parts, workers), strict=True):
+        for part, ids in zip(batches, parallel_map(search_batch, batches, workers), strict=True):
             translations |= zip(part, ids, strict=True)
         return [translations[i] for i in range(len(rows))]
 
@@ -144,8 +183,8 @@ def run_side(side: str, model: Path, source: Path, limit: int, threads: int) -> 
 
     lines = [line for line in read_lines(source) if line][:limit]
     rows = Vocabulary(model / "source.model").encode(lines)
-    make = ours if side.startswith("ours") else fast if side.startswith("CTranslate2") else theirs
-    translate = make(side, model, threads)
+    own = {"ours": ours, "ours, workers": ours, "ours, auto": chosen, "CTranslate2": fast, "CTranslate2, workers": fast}
+    translate = own.get(side, theirs)(side, model, threads)
     for beam in SEARCHES.values():
         translate(rows[:10], beam, 1)  # warm-up: kernels for new shapes, programs of Sockeye for each search
     results: dict[str, Any] = {}
@@ -165,7 +204,8 @@ def sides() -> Iterator[tuple[str, Path | None, str]]:
     """Iterate over the sides: name, folder of packages, and the reason why the side cannot run, or an empty text."""
     from benchmarks.peers import FOLDER, PEERS, missing
 
-    yield from ((name, None, "") for name in ("ours", "ours, workers", "CTranslate2", "CTranslate2, workers"))
+    own = ("ours", "ours, workers", "ours, auto", "CTranslate2", "CTranslate2, workers")
+    yield from ((name, None, "") for name in own)
     for name in PEERS:
         if FOLDER.is_dir():
             yield name, FOLDER / name, missing(name)
@@ -195,8 +235,11 @@ def table_rows(search: str, results: dict[str, list[dict[str, Any]]], failed: di
 @click.option("--limit", default=1000)
 @click.option("--rounds", default=3)
 @click.option("--threads", default=2)
+@click.option("--only", multiple=True, help="Run this side, and ours; can be given several times.")
 @click.option("--side", hidden=True, help="Run one side in this process.")
-def main(model: Path, source: Path, limit: int, rounds: int, threads: int, side: str | None) -> None:
+def main(
+    model: Path, source: Path, limit: int, rounds: int, threads: int, only: tuple[str, ...], side: str | None
+) -> None:
     """Print one table: sentences per second, greedy and with beam 5, one by one and in the best batches."""
     if side:
         return print(json.dumps(run_side(side, model, source, limit, threads)))
@@ -206,6 +249,8 @@ def main(model: Path, source: Path, limit: int, rounds: int, threads: int, side:
     failed: dict[str, str] = {}
     for _ in range(rounds):
         for name, path, reason in sides():
+            if only and name not in ("ours", *only):
+                continue
             try:
                 if reason or name in failed:
                     raise Failed(reason or failed[name])

@@ -1,8 +1,10 @@
 """Greedy and beam search by CTranslate2, with the limits of `nmt.models.search`."""
 
 import math
+import operator
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +18,9 @@ from nmt.translation.engines import specification
 from nmt.translation.engines.converted import key_of, load_converted
 
 SENTENCES = 64
-"""Most sentences that one thread translates at a time."""
-AHEAD = 2
-"""Batches per thread that wait for a free one."""
+"""Most sentences in a share, which one thread translates."""
+AHEAD = 1
+"""Shares that wait for each thread."""
 
 
 class FastSearch:
@@ -93,57 +95,59 @@ class FastSearch:
             again: our own search for some sentences. It takes those where CTranslate2 differs: a translation as long
                 as the limit, with a piece that ours never writes, or without a finite score.
         """
-        waiting = deque[tuple[list[int], Any]]()
+        order = list(chain.from_iterable(batches))
+        found = self._found([rows[i] for i in order], max(map(len, batches), default=0), decoding)
         for batch in batches:
-            waiting.append((batch, self._start([rows[i] for i in batch], decoding)))
-            if len(waiting) > AHEAD * self.threads:
-                yield self._finish(*waiting.popleft(), rows, decoding, again)
-        while waiting:
-            yield self._finish(*waiting.popleft(), rows, decoding, again)
+            best = list(islice(found, len(batch)))
+            limits = [self._limit(rows[i], decoding) for i in batch]
+            differing = [place for place, limit in enumerate(limits) if not self._is_ours(best[place], limit)]
+            if differing:
+                for place, hypotheses in zip(differing, again([batch[place] for place in differing]), strict=True):
+                    best[place] = hypotheses
+            yield best
 
-    def _start(self, rows: Sequence[Sequence[int]], decoding: Decoding) -> Any:
-        """Queue the search for a batch; its sentences are shared evenly between the threads."""
-        rounds = math.ceil(len(rows) / (self.threads * SENTENCES))
+    def _found(
+        self, rows: Sequence[Sequence[int]], together: int, decoding: Decoding
+    ) -> Generator[list[Hypothesis], None, None]:
+        """Yield the hypotheses of each sentence; at most ``together`` of them share a batch.
+
+        The threads get equal shares. Few shares wait in the queue, because an interruption cannot empty it.
+        """
+        shares = self.threads * math.ceil(len(rows) / (self.threads * SENTENCES))
+        size = math.ceil(len(rows) / max(shares, 1))
+        waiting = deque[Any]()
+        for start in range(0, len(rows), size or 1):
+            waiting.append(self._start(rows[start : start + size], min(size, together), decoding))
+            if len(waiting) > AHEAD * self.threads:
+                yield from self._hypotheses(waiting.popleft(), decoding.length_penalty)
+        for results in waiting:
+            yield from self._hypotheses(results, decoding.length_penalty)
+
+    def _start(self, rows: Sequence[Sequence[int]], together: int, decoding: Decoding) -> Any:
+        """Start the search for some sentences."""
         return self.engine.translate_batch(
             [[self._pieces[i] for i in row] for row in rows],
             beam_size=decoding.beam, num_hypotheses=decoding.nbest, length_penalty=decoding.length_penalty,
-            return_scores=True, min_decoding_length=0, max_input_length=0,
-            max_decoding_length=max(self._limit(row, decoding) for row in rows),
-            max_batch_size=math.ceil(len(rows) / (self.threads * rounds)), asynchronous=True,
+            return_scores=True, min_decoding_length=0, max_input_length=0, max_batch_size=together,
+            max_decoding_length=max(self._limit(row, decoding) for row in rows), asynchronous=True,
         )  # fmt: skip
 
-    def _finish(
-        self,
-        batch: Sequence[int],
-        results: Any,
-        rows: Sequence[Sequence[int]],
-        decoding: Decoding,
-        again: Callable[[list[int]], list[list[Hypothesis]]],
-    ) -> list[list[Hypothesis]]:
-        """Wait for a batch and return its hypotheses."""
-        found = [self._hypotheses(result.result(), decoding.length_penalty) for result in results]
-        differing = [
-            place
-            for place, (i, hypotheses) in enumerate(zip(batch, found, strict=True))
-            if not all(self._is_ours(hypothesis, self._limit(rows[i], decoding)) for hypothesis in hypotheses)
-        ]
-        if differing:
-            for place, hypotheses in zip(differing, again([batch[place] for place in differing]), strict=True):
-                found[place] = hypotheses
-        return found
-
-    def _hypotheses(self, result: Any, length_penalty: float) -> list[Hypothesis]:
-        ids = [[self._ids[piece] for piece in pieces] for pieces in result.hypotheses]
-        return [
-            Hypothesis(row, score, score * (len(row) + 1) ** length_penalty)
-            for row, score in zip(ids, result.scores, strict=True)
-        ]
+    def _hypotheses(self, results: Any, length_penalty: float) -> Generator[list[Hypothesis], None, None]:
+        """Wait for the results of some sentences, and yield the hypotheses of each."""
+        for result in map(operator.methodcaller("result"), results):
+            ids = [[self._ids[piece] for piece in pieces] for pieces in result.hypotheses]
+            yield [
+                Hypothesis(row, score, score * (len(row) + 1) ** length_penalty)
+                for row, score in zip(ids, result.scores, strict=True)
+            ]
 
     def _limit(self, row: Sequence[int], decoding: Decoding) -> int:
         """Return the most pieces of a translation, without EOS."""
         return min(int(len(row) * decoding.length_factor + decoding.length_extra), self.longest - 2)
 
-    def _is_ours(self, hypothesis: Hypothesis, limit: int) -> bool:
-        """Whether our search could have found this hypothesis: it ended before the limit, by allowed pieces."""
-        allowed = self._forbidden.isdisjoint(hypothesis.ids)
-        return len(hypothesis.ids) < limit and allowed and math.isfinite(hypothesis.score)
+    def _is_ours(self, hypotheses: Sequence[Hypothesis], limit: int) -> bool:
+        """Whether our search could have found these hypotheses: they ended before the limit, by allowed pieces."""
+        return all(
+            len(one.ids) < limit and self._forbidden.isdisjoint(one.ids) and math.isfinite(one.score)
+            for one in hypotheses
+        )
