@@ -53,7 +53,7 @@ format: $(DEV)  ## write everything in the project's style
 	$(BIN)/ruff format .
 	$(BIN)/snakefmt Snakefile workflow
 
-bench: $(DEV)  ## measure speed, after make run, into benchmarks/RESULTS.md; one: make bench BENCH=training ARGS="--rounds 5"
+bench: $(DEV)  ## measure speed, after make run, into benchmarks/archive; one: make bench BENCH=training ARGS="--rounds 5"
 	$(BIN)/python -m benchmarks $(BENCH) $(ARGS)
 
 bench-peers: $(DEV)  ## install other toolkits below .peers, then measure with them

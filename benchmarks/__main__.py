@@ -1,18 +1,21 @@
-"""Run all benchmarks in turn and write one section per benchmark into ``benchmarks/RESULTS.md``.
+"""Run all benchmarks in turn and write the output of each into ``benchmarks/archive/NAME.md``.
 
     python -m benchmarks [--threads 2] [--rounds 3] [NAME...]
 
-A section is replaced only if its benchmark succeeds. Other sections remain.
+Each processor and code version has a section. It is written only if the benchmark succeeds. ``benchmarks/RESULTS.md``
+is the summary, written by hand.
 """
 
 import subprocess
 import sys
 
 import click
+import torch
 
-from benchmarks.measure import RESULTS, section
+from benchmarks.measure import ARCHIVE, section
+from nmt.system import machine
 
-#: For each benchmark: the title of its section, and which of the common options it has.
+#: For each benchmark: the title of its document, and which of the common options it has.
 ALL = {
     "training": ("Training beside other toolkits", ("threads", "rounds")),
     "decoding": ("Translating beside other toolkits", ("threads", "rounds")),
@@ -30,7 +33,8 @@ ALL = {
 @click.option("--threads", default=2)
 @click.option("--rounds", default=3)
 def main(names: tuple[str, ...], threads: int, rounds: int) -> None:
-    """Run the named benchmarks, or all of them, and write their output into RESULTS.md."""
+    """Run the named benchmarks, or all of them, and write their output into the archive."""
+    place = f"{machine.hardware(torch.device('cpu'))['processor']}, code {machine.code_version()}"
     given = {"threads": threads, "rounds": rounds}
     for name in names or ALL:
         title, keys = ALL[name]
@@ -38,8 +42,10 @@ def main(names: tuple[str, ...], threads: int, rounds: int) -> None:
         done = subprocess.run([sys.executable, "-m", f"benchmarks.{name}", *options], stdout=subprocess.PIPE, text=True)
         print(done.stdout, flush=True)
         if done.returncode:
-            raise SystemExit(f"benchmarks/{name}.py ended with {done.returncode}; {RESULTS.name} keeps its old section")
-        section(RESULTS, title, f"`python -m benchmarks.{name} {' '.join(options)}`\n\n{done.stdout}")
+            raise SystemExit(f"benchmarks/{name}.py ended with {done.returncode}; the archive is as it was")
+        section(
+            ARCHIVE / f"{name}.md", title, place, f"`python -m benchmarks.{name} {' '.join(options)}`\n\n{done.stdout}"
+        )
 
 
 if __name__ == "__main__":

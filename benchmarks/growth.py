@@ -141,7 +141,7 @@ def main(threads: int, updates: int, out: Path, point: str | None) -> None:
             print(points_of[name][-1], file=sys.stderr, flush=True)
     draw(points_of, out)
     print(table(("what grows", "to", "target pieces/s", "peak memory, MiB"), rows(points_of)))
-    print(f"\n![speed and memory]({out.name}.png)\n\n{updates} updates a point. {environment(threads)}")
+    print(f"\n![speed and memory](../{out.name}.png)\n\n{updates} updates a point. {environment(threads)}")
 
 
 if __name__ == "__main__":

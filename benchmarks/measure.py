@@ -15,7 +15,7 @@ from nmt.system import machine
 from nmt.system.files import write_text
 
 ROOT = Path(__file__).parent.parent
-RESULTS = Path(__file__).with_name("RESULTS.md")
+ARCHIVE = Path(__file__).with_name("archive")
 # Results of `make run`:
 TRAINED = Path("results/runs/scenes/tiny/seed1/best/model")
 TEXT = Path("results/corpora/scenes/en-de", Cleaning().slug("clean"), "test.en")
@@ -89,9 +89,16 @@ def environment(threads: int) -> str:
     )
 
 
-def section(document: Path, title: str, text: str) -> None:
-    """Write a section into a document: in place of the section with its title, else at the end."""
-    whole = document.read_text(encoding="utf-8") if document.is_file() else "# How fast it is\n"
+def section(document: Path, heading: str, title: str, text: str) -> None:
+    """Write a section into a document: in place of the section with its title, else at the end.
+
+    Args:
+        document: the file; a new one begins with the heading.
+        heading: title of the document.
+        title: title of the section.
+        text: the section.
+    """
+    whole = document.read_text(encoding="utf-8") if document.is_file() else f"# {heading}\n"
     head, *parts = re.split(r"^## ", whole, flags=re.MULTILINE)
     sections = dict(part.split("\n", 1) for part in parts)
     sections[title] = f"\n{text.strip()}\n\n"

@@ -31,7 +31,7 @@ def prepare(device: str, threads: int | None = None) -> torch.device:
         torch.set_num_threads(threads)
     chosen = torch.device("cuda" if device != "cpu" and torch.cuda.is_available() else "cpu")
     if chosen.type == "cuda":
-        torch.backends.cuda.enable_cudnn_sdp(False)  # slower for most shapes: benchmarks/RESULTS.md
+        torch.backends.cuda.enable_cudnn_sdp(False)  # slower for most shapes: benchmarks/archive/gpu.md
     else:
         _keep_freed_memory()
         _limit_kernel_cache()
@@ -84,7 +84,8 @@ def pytorch_kernels(wanted: bool = True) -> AbstractContextManager[None]:
     """Use PyTorch's default matrix kernels on the CPU inside the block, if wanted.
 
     `prepare` may have chosen oneDNN, which compiles a kernel for each new shape. Search has new shapes at every step,
-    fused attention for every sentence. With few rows, compiling takes longer than multiplying (benchmarks/RESULTS.md).
+    fused attention for every sentence. With few rows, compiling takes longer than multiplying
+    (benchmarks/archive/decoding.md).
     """
     current = torch.get_float32_matmul_precision()
     return _matmul_precision("highest", current) if wanted and current != "highest" else nullcontext()

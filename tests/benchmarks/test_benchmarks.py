@@ -1,5 +1,6 @@
 """The benchmarks' arithmetic and what they write; what they measure is not looked at."""
 
+import re
 from importlib import import_module
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import benchmarks
 from benchmarks import decoding, growth, measure, peers, stages, training
+from benchmarks.__main__ import ALL
 from nmt.config.models import RecurrentConfig, TransformerConfig
 from nmt.data.batches import Batch
 from nmt.models.build import build
@@ -119,8 +121,8 @@ def test_a_run_is_broken_down_by_stage(tmp_path: Path) -> None:
 def test_a_section_takes_the_place_of_the_one_with_its_title(tmp_path: Path) -> None:
     document = tmp_path / "RESULTS.md"
     for title, text in (("One", "old"), ("Two", "kept"), ("One", "new\n\n### part")):
-        measure.section(document, title, text)
-    assert document.read_text() == "# How fast it is\n\n## One\n\nnew\n\n### part\n\n## Two\n\nkept\n\n"
+        measure.section(document, "Speed", title, text)
+    assert document.read_text() == "# Speed\n\n## One\n\nnew\n\n### part\n\n## Two\n\nkept\n\n"
 
 
 def test_what_pip_says_is_cut_to_its_error() -> None:
@@ -132,3 +134,14 @@ def test_what_pip_says_is_cut_to_its_error() -> None:
 def test_a_benchmark_without_its_corpus_says_so_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     benchmarks.say(DataError, DataError("train.en: the mirror has no such file; put it there"), None)
     assert capsys.readouterr().err == "benchmarks: train.en: the mirror has no such file; put it there\n"
+
+
+def test_the_summary_is_short_and_its_links_lead_to_files() -> None:
+    folder = Path(benchmarks.__file__).parent
+    text = (folder / "RESULTS.md").read_text()
+    assert len(text.splitlines()) <= 200
+    for page in (folder / "RESULTS.md", *(folder / "archive").glob("*.md")):
+        links = re.findall(r"\]\(([^)#]+)\)", page.read_text())
+        assert [link for link in links if not (page.parent / link).exists()] == []
+    named = re.findall(r"`python -m benchmarks ([a-z]+)`", text)
+    assert set(named) == set(ALL) - {"serve"}
