@@ -62,7 +62,13 @@ def synthetic(folder: Path, vocabulary: int, lengths: Sequence[Indices]) -> None
     (folder / "valid.references.txt").write_text("a\n" * len(lengths[0]))
     sizes = dict.fromkeys(SIDES, vocabulary)
     subwords = {"subwords": {"joint": False}}
-    meta = {"languages": "en-de", "splits": {}, "cleaning": {}, "vocabulary": sizes, "ids": special.model_dump()}
+    meta = {
+        "languages": "en-de",
+        "splits": {"train": {}, "valid": {}},
+        "cleaning": {},
+        "vocabulary": sizes,
+        "ids": special.model_dump(),
+    }
     write_json(folder / "meta.json", meta | {"subwords": subwords})
 
 
