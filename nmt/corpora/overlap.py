@@ -63,7 +63,7 @@ def warn_of_overlap(name: str, folder: Path, files: Mapping[str, Path], language
     """
     remedies = {
         "train": f"set corpora: {name}: disjoint: true, which leaves such pairs out of the training text",
-        "valid": "give validation text that is not test text",
+        "valid": f"set corpora: {name}: disjoint: all, which leaves such pairs out of the validation text too",
     }
     for split in (split for split in remedies if split in files):
         others = [other for other in files if other not in ("train", split)]

@@ -185,17 +185,20 @@ def write_custom(
     checksums: Path | None = None,
 ) -> dict[str, list[dict[str, Any]]]:
     """Write the splits of the user's own corpus and return their sources; warn of splits that share sentences."""
-    parts, held_out, sources = custom_parts(name, custom, languages, mirror, checksums), HeldOut(), {}
-    if custom.disjoint:
-        for split, sides in parts.items():
-            held_out.add(chain.from_iterable(part.lines() for part in sides if split != "train"))
-    for split, sides in parts.items():
-        sources[split] = write_split(sides, split, languages, out, limit, held_out if split == "train" else None)
-    read, dropped = (sum(source[key] for source in sources["train"]) for key in ("pairs", "dropped"))
-    if read == dropped:
-        raise DataError(
-            f"corpora.{name}: disjoint: true leaves none of {read:,} training pairs, as all share a sentence "
-            "with validation or test text; give other training text, or other tests"
-        )
+    parts, held_out = custom_parts(name, custom, languages, mirror, checksums), HeldOut()
+    sources = dict[str, list[dict[str, Any]]].fromkeys(parts, [])
+    without = {"all": ["train", "valid"], True: ["train"], False: []}[custom.disjoint]
+    for split in reversed(parts):  # the tests first, and the training text last
+        sides = parts[split]
+        sources[split] = write_split(sides, split, languages, out, limit, held_out if split in without else None)
+        if without and split != "train":
+            held_out.add(chain.from_iterable(part.lines() for part in sides))
+    for split in without:
+        read, dropped = (sum(source[key] for source in sources.get(split, [])) for key in ("pairs", "dropped"))
+        if read and read == dropped:
+            raise DataError(
+                f"corpora.{name}: disjoint: {str(custom.disjoint).lower()} leaves none of {read:,} pairs of {split}, "
+                "as all share a sentence with held-out text; give other text for one of them"
+            )
     warn_of_overlap(name, out, {split: Path(sides[0].name) for split, sides in parts.items()}, languages)
     return sources

@@ -293,7 +293,7 @@ def _check_pictures(where: str, system: System, split: str, settings: Workflow) 
         raise ConfigError(f"{where}: {_pictures_expected(system, split)}")
     if (custom := settings.corpora.get(system.corpus)) and custom.disjoint:
         raise ConfigError(
-            f"{where}: corpora: {system.corpus}: disjoint: true leaves out lines of the text, but not their pictures; "
+            f"{where}: corpora: {system.corpus}: disjoint leaves out lines of the text, but not their pictures; "
             "take these lines out of the files and lists, and leave disjoint out"
         )
     if settings.limit and images and images.features and not reads_descriptions(system):

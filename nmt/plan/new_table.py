@@ -220,7 +220,7 @@ def _corpus(whole: dict[str, dict[str, Any]], found: dict[str, Findings], source
         splits["train"] = whole["train"] | {"slice": {"by": source, "per_mille": [begin, 1000]}}
     return {
         "train": splits["train"], "valid": splits["valid"], "tests": {"held_out": splits["held_out"]},
-        "disjoint": True, "licence": "not stated",
+        "disjoint": "all", "licence": "not stated",
     }  # fmt: skip
 
 
@@ -239,7 +239,7 @@ def _entry(name: str, entry: dict[str, Any]) -> str:
     valid: {line(entry["valid"])}
     tests:
       held_out: {line(entry["tests"]["held_out"])}
-    disjoint: true      # leave out training pairs that share a sentence with validation or test text
+    disjoint: all       # leave out pairs that share a sentence with test text, or training pairs with validation text
     licence: not stated # shown beside the scores
 """
 

@@ -8,9 +8,11 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice, repeat
 from pathlib import Path
 from tempfile import TemporaryDirectory
+
+import torch
 
 from nmt.config.data import Cleaning
 from nmt.config.system import System
@@ -23,10 +25,13 @@ from nmt.plan.systems import experiment
 from nmt.system import machine
 from nmt.system.errors import ConfigError
 from nmt.system.files import read_json, write_json
+from nmt.system.warnings import renamed
 from nmt.text.clean import clean
 from nmt.text.subwords import SIDES, learn
+from nmt.training.checkpoint import Progress
 from nmt.training.experiment import Experiment
 from nmt.training.trainer import Trainer
+from nmt.training.updates import Update
 
 SAMPLE = 3000
 """Pairs of each split that are prepared."""
@@ -95,7 +100,7 @@ def estimate(plan: Plan, system: System, threads: int) -> Estimate:
         ConfigError, DataError: a stage cannot do its work, as it will in the workflow.
     """
     found = Estimate()
-    with TemporaryDirectory() as scratch:
+    with TemporaryDirectory() as scratch, renamed(Path(scratch), f"sample of {system.corpus}"):
         folder = Path(scratch)
         raw, cleaned, pieces, encoded = (folder / name for name in ("raw", "clean", "subwords", "encoded"))
         custom = plan.settings.corpora.get(system.corpus)
@@ -168,22 +173,32 @@ def _measure_training(found: Estimate, encoded: Path, state: Path, system: Syste
     config = Experiment.model_validate_json(experiment(system))
     trainer = Trainer(encoded, state, config, 1, machine.prepare(device, threads))
     trainer.model.train()
-    updates = trainer.updates.after(trainer.progress)
+    updates = chain.from_iterable(trainer.updates.after(Progress()) for _ in repeat(None))  # again and again
     for update in islice(updates, WARM_UP):
         trainer.train_on(update)
-    watch, count = Stopwatch(_threads(trainer, threads)), 0
-    for update in updates:
-        trainer.train_on(update)
-        count += 1
-        if count >= FEWEST and watch.clock > MEASURED:
-            break
-    found.per_update = watch.seconds / max(1, count)
+    found.per_update = min(_per_update(trainer, updates, count) for count in sorted({min(1, threads), threads}))
     epoch = trainer.updates.per_epoch * found.kept / max(1, len(trainer.updates.data.indices))
     limits = [system.training.updates, system.training.epochs and system.training.epochs * epoch]
     found.updates = math.ceil(min(limit for limit in limits if limit is not None))
     number, unit = amount(system.training.validate_every)
     validations = found.updates / (number if unit == "updates" else number * max(1.0, epoch))
     found.seconds["train"] = found.updates * found.per_update + validations * _validation(found, trainer, threads)
+
+
+def _per_update(trainer: Trainer, updates: Iterator[Update], threads: int) -> float:
+    """Measure the seconds of an update with so many threads.
+
+    Threads that wait for one another take the processor too. So on a busy machine, a measurement with one thread comes
+    nearer to the time of several threads on an idle one.
+    """
+    torch.set_num_threads(threads)
+    watch, count = Stopwatch(_threads(trainer, threads)), 0
+    for update in updates:
+        trainer.train_on(update)
+        count += 1
+        if count >= FEWEST and watch.clock > MEASURED:
+            break
+    return watch.seconds / max(1, count)
 
 
 def _threads(trainer: Trainer, threads: int) -> int:

@@ -51,6 +51,7 @@ class _Recorder:
 
 _NOBODY = _Recorder("", None)
 _recorder: ContextVar[_Recorder] = ContextVar("recorder", default=_NOBODY)
+_renamed: ContextVar[tuple[str, str]] = ContextVar("renamed", default=("", ""))
 
 
 def record_of(output: Path) -> Path:
@@ -75,10 +76,20 @@ def warn(
 ) -> None:
     """Print a warning on the terminal, and record it if a stage is running; for the arguments see `StageWarning`."""
     recorder = _recorder.get()
-    warning = StageWarning(recorder.stage, kind, str(file), count, text, remedy, split, scores)
+    warning = StageWarning(recorder.stage, kind, str(file).replace(*_renamed.get()), count, text, remedy, split, scores)
     say(str(warning))
     if recorder is not _NOBODY:
         recorder.add(warning)
+
+
+@contextmanager
+def renamed(folder: Path, name: str) -> Iterator[None]:
+    """Let the warnings of a block call a temporary folder by a name that tells the reader what it was."""
+    token = _renamed.set((str(folder), name))
+    try:
+        yield
+    finally:
+        _renamed.reset(token)
 
 
 @contextmanager

@@ -652,10 +652,19 @@ def test_own_test_text_that_is_in_the_training_text_is_told_and_left_out(tmp_pat
     assert (source["pairs"], source["dropped"]) == (4, 3)
 
 
+def test_validation_text_without_test_sentences(tmp_path: Path) -> None:
+    assert told_of_overlap(tmp_path, leaky(tmp_path, disjoint="all")) == []
+    assert (tmp_path / "raw/train.de").read_text() == "Zwei Männer.\n"
+    assert (tmp_path / "raw/valid.en").read_text() == "A cat!\n"
+    corpus = read_json(tmp_path / "raw/corpus.json")
+    assert list(corpus["sources"]) == ["train", "valid", "news", "talks"]
+    assert [corpus["sources"][split][0]["dropped"] for split in corpus["sources"]] == [3, 1, 0, 0]
+
+
 def test_training_text_that_is_all_held_out_is_refused(tmp_path: Path) -> None:
     own = leaky(tmp_path, disjoint=True)
     own.tests["same"] = own.train
-    with pytest.raises(DataError, match=r"corpora\.own: disjoint: true leaves none of 4 training pairs"):
+    with pytest.raises(DataError, match=r"corpora\.own: disjoint: true leaves none of 4 pairs of train"):
         fetch("own", "en-de", tmp_path / "raw", custom=own)
     assert_nothing_left(tmp_path / "raw")
 

@@ -46,6 +46,24 @@ def test_a_vocabulary_that_the_whole_text_cannot_fill_is_told(own: Path, monkeyp
     assert code == 1 and "20000 pieces cannot be learned" in said
 
 
+@pytest.mark.integration
+def test_a_training_of_few_updates_is_measured_and_no_temporary_folder_named(
+    own: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def kept(*arguments: Any) -> Estimate:
+        found.append(estimated.estimate(*arguments))
+        return found[-1]
+
+    found: list[Estimate] = []
+    monkeypatch.setattr(checked, "estimate", kept)
+    (own / "test.en").write_text((own / "test.en").read_text().replace(" a ", " &apos; "))
+    table = own / "workflow/tables/mine.yaml"
+    table.write_text(table.read_text().replace("epochs: 40", "updates: 2"))
+    code, said = run("check", "mine", "--cores", "2")
+    assert code == 0 and found[0].updates == 2 and found[0].per_update > 0.001
+    assert "sample of mine/raw/held_out.en:" in said
+
+
 def test_missing_files_stop_it(own: Path) -> None:
     (own / "test.de").unlink()
     code, said = run("check", "mine")

@@ -137,8 +137,10 @@ class CustomCorpus(Strict):
     train: Split = Field(description="training text: a file per language, a source, or a list of sources")
     valid: Split = Field({}, description="validation text, like train")
     tests: dict[Name, Split] = Field({}, description="test sets by name, each like train")
-    disjoint: bool = Field(
-        False, description="leave out training pairs that share a sentence with validation or test text"
+    disjoint: bool | Literal["all"] = Field(
+        False,
+        description="leave out training pairs that share a sentence with validation or test text; "
+        "all: and validation pairs that share one with test text",
     )
     licence: str = Field("not stated", description="licence of the text, shown with its scores")
 
