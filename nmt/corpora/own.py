@@ -186,7 +186,7 @@ def write_custom(
 ) -> dict[str, list[dict[str, Any]]]:
     """Write the splits of the user's own corpus and return their sources; warn of splits that share sentences."""
     parts, held_out = custom_parts(name, custom, languages, mirror, checksums), HeldOut()
-    sources = dict[str, list[dict[str, Any]]].fromkeys(parts, [])
+    sources: dict[str, list[dict[str, Any]]] = {split: [] for split in parts}
     without = {"all": ["train", "valid"], True: ["train"], False: []}[custom.disjoint]
     for split in reversed(parts):  # the tests first, and the training text last
         sides = parts[split]

@@ -112,7 +112,7 @@ def test_pictures_do_not_go_with_text_whose_lines_are_left_out() -> None:
     mine = {"train": files, "valid": files, "tests": {"news": files}, "disjoint": True}
     given = {"corpora": {"mine": mine}, "images": {"mine": {"features": "/data"}}}
     settings = Workflow.model_validate({"tables": ["one"], **given})
-    with pytest.raises(ConfigError, match="corpora: mine: disjoint: true leaves out lines of the text, but not their"):
+    with pytest.raises(ConfigError, match="corpora: mine: disjoint leaves out lines of the text, but not their"):
         check_images("one", described(corpus="mine", test="news", model=model), settings)
 
 
