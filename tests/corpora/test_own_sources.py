@@ -9,6 +9,7 @@ import tarfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from xml.sax.saxutils import escape
 
@@ -17,6 +18,7 @@ import pytest
 from nmt.config.corpus.sources import CustomCorpus
 from nmt.config.data import Cleaning
 from nmt.config.yaml import parse
+from nmt.corpora import remote
 from nmt.corpora.catalogue import fetch
 from nmt.corpora.formats import packed
 from nmt.corpora.remote import Checksums, from_sacrebleu
@@ -56,8 +58,8 @@ def utf16(data: bytes) -> bytes:
     return data.decode().replace("utf-8", "utf-16").encode("utf-16")
 
 
-def jsonl() -> bytes:
-    return "".join(json.dumps({"translation": {"en": en, "de": de}}) + "\n" for en, de in PAIRS).encode()
+def jsonl(line: Callable[[str, str], Any] = lambda en, de: {"translation": {"en": en, "de": de}}) -> bytes:
+    return "".join(json.dumps(line(*pair)) + "\n" for pair in PAIRS).encode()
 
 
 def xml() -> bytes:
@@ -109,6 +111,13 @@ def zst(data: bytes) -> bytes:
 MOSES = {"Set.en-de.en": text(0), "Set.en-de.de": text(1), "README": b"read me", "LICENSE": b"free"}
 TAR = {"x/en.txt": text(0), "x/de.txt": text(1)}
 BOTH = {"languages": ["en", "de"]}
+NEWS = {"sacrebleu/wmt14/wmt14.en-de.src": text(0), "sacrebleu/wmt14/wmt14.en-de.ref": text(1)}
+ZIP, TABLE = "example.org/Books/de-en.txt.zip", "example.org/news.de-en.tsv.gz"
+INDEX = {
+    "OPUS-books-v1-deu-eng": {"url": ZIP, "ext": "zip", "in_ext": "txt", "in_paths": ["*.de", "*.en"], "cols": None},
+    "Statmt-news-16-deu-eng": {"url": TABLE, "ext": "tsv.gz", "in_ext": None, "in_paths": None, "cols": (1, 2)},
+}
+"""Entries as mtdata has them for OPUS's Moses zips and for tables of WMT."""
 NAMED = {"source": "a.tsv.gz", "columns": {"en": "English", "de": "German"}}
 FORMATS: dict[str, tuple[dict[str, Any], Callable[[], dict[str, bytes]]]] = {
     "gz": ({"en": "a.en.gz", "de": "a.de"}, lambda: {"a.en.gz": gzip.compress(text(0)), "a.de": text(1)}),
@@ -124,6 +133,14 @@ FORMATS: dict[str, tuple[dict[str, Any], Callable[[], dict[str, bytes]]]] = {
     "jsonl": ({"source": "a.jsonl.xz", **BOTH}, lambda: {"a.jsonl.xz": lzma.compress(jsonl())}),
     "parquet": ({"source": "a.parquet", **BOTH}, lambda: {"a.parquet": parquet()}),
     "xml": ({"source": "a.xml", **BOTH}, lambda: {"a.xml": xml()}),
+    "ndjson": (
+        {"source": "a.ndjson.bz2", "columns": {"en": "source", "de": "target"}},
+        lambda: {"a.ndjson.bz2": bz2.compress(jsonl(lambda en, de: {"source": en, "target": de}))},
+    ),
+    "sacrebleu": ({"source": "sacrebleu:wmt14", **BOTH}, lambda: NEWS),
+    "mtdata zip": ({"source": "mtdata:OPUS-books-v1-deu-eng", **BOTH}, lambda: {ZIP: zipped(MOSES)}),
+    "mtdata tsv": ({"source": "mtdata:Statmt-news-16-deu-eng", **BOTH}, lambda: {TABLE: gzip.compress(tsv())}),
+    "address": ({"source": f"https://{ZIP}", **BOTH}, lambda: {ZIP: zipped(MOSES)}),
     "sgm": ({"en": "src.sgm", "de": "ref.sgm.gz"}, lambda: {"src.sgm": sgm(0), "ref.sgm.gz": gzip.compress(sgm(1))}),
 }  # fmt: skip
 
@@ -131,6 +148,7 @@ FORMATS: dict[str, tuple[dict[str, Any], Callable[[], dict[str, bytes]]]] = {
 def corpus(folder: Path, source: Any, files: dict[str, bytes]) -> CustomCorpus:
     """A corpus with a source as its training text, and plain validation text; paths are below the folder."""
     for name, data in (files | {"valid.en": text(0), "valid.de": text(1)}).items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(data)
 
     def placed(value: Any) -> Any:
@@ -144,11 +162,15 @@ def corpus(folder: Path, source: Any, files: dict[str, bytes]) -> CustomCorpus:
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_every_format_gives_the_same_cleaned_text(tmp_path: Path, name: str) -> None:
+def test_every_format_gives_the_same_cleaned_text(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def entry(name: str, _: Any) -> tuple[Any, list[str]]:
+        return SimpleNamespace(**INDEX[name] | {"url": f"https://{INDEX[name]['url']}"}), ["de", "en"]
+
+    monkeypatch.setattr(remote, "_mtdata_entry", entry)
     source, files = FORMATS[name]
     plain, raw = corpus(tmp_path, {"en": "p.en", "de": "p.de"}, {"p.en": text(0), "p.de": text(1)}), tmp_path / "raw"
     for folder, own in ((tmp_path / "plain", plain), (raw, corpus(tmp_path, source, files()))):
-        fetch("own", "en-de", folder, custom=own)
+        fetch("own", "en-de", folder, custom=own, mirror=tmp_path)
         clean(folder, folder.with_suffix(".clean"), Cleaning(), "en-de")
     for code in ("en", "de"):
         read = [(tmp_path / f"{one}.clean" / f"train.{code}").read_bytes() for one in ("plain", "raw")]
