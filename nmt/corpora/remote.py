@@ -106,13 +106,18 @@ def from_mtdata(name: str, languages: Sequence[str], mirror: Path | None, checks
 
 def _mtdata_entry(name: str, languages: Sequence[str]) -> tuple[Any, list[str]]:
     """Return an entry of mtdata's index, and our codes of its languages, in its order."""
-    Path.home().joinpath(".mtdata").mkdir(exist_ok=True)  # mtdata keeps its index there
+    home = Path.home() / ".mtdata"  # mtdata keeps its index there
+    home.mkdir(exist_ok=True)
     try:
         from mtdata.entry import DatasetId
         from mtdata.index import INDEX
         from mtdata.iso.bcp47 import bcp47
     except ImportError:
         raise ConfigError(MISSING.format(name=f"mtdata:{name}", package="mtdata")) from None
+    except Exception as error:  # an interrupted start of mtdata leaves a part of its index
+        raise ConfigError(
+            f"mtdata:{name}: mtdata cannot read its index ({error!r}); delete {home}/mtdata.index.*, and try again"
+        ) from None
     try:
         entry = INDEX.entries[DatasetId.parse(name)]
     except Exception as error:  # mtdata raises Exception itself

@@ -5,6 +5,7 @@ import gzip
 import io
 import json
 import lzma
+import sys
 import tarfile
 import zipfile
 from collections.abc import Callable
@@ -288,6 +289,20 @@ def test_downloads_are_recorded_and_then_enforced(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="wrong checksum: expected SHA-256"):
         fetch("own", "en-de", tmp_path / "raw3", custom=own, mirror=mirror, checksums=lock)
     assert Checksums(lock).expected(url) != sha256(place)
+
+
+def test_a_damaged_index_of_mtdata_is_one_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "mtdata"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "entry.py").write_text("DatasetId = None")
+    (package / "index.py").write_text("raise EOFError('Ran out of input')")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with pytest.raises(ConfigError, match=r"cannot read its index \(EOFError.*delete .*/\.mtdata/mtdata\.index\.\*"):
+        remote.from_mtdata("OPUS-books-v1-deu-eng", ["en", "de"], None, Checksums(None))
+    for name in [name for name in sys.modules if name.startswith("mtdata")]:
+        monkeypatch.delitem(sys.modules, name)
 
 
 def test_test_sets_of_sacrebleu_by_name(tmp_path: Path) -> None:
