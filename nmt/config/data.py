@@ -8,7 +8,7 @@ from pydantic import (
     model_validator,
 )
 
-from nmt.config.corpus.filters import Filter
+from nmt.config.corpus.filters import Filter, ScoresFilter
 from nmt.config.corpus.noise import Noise
 from nmt.config.types import Count, Name, Number, Positive, Probability, Strict, UserPath
 
@@ -56,6 +56,11 @@ class Cleaning(Strict):
         exclude_if=lambda value: value == Noise(),
         description="noise in training text, before the first step (docs/how-to/filters.md)",
     )
+
+    @property
+    def scores(self) -> list[ScoresFilter]:
+        """The filters by scores."""
+        return [each for each in self.filters if isinstance(each, ScoresFilter)]
 
     @model_validator(mode="after")
     def _case_is_kept(self) -> Self:

@@ -51,6 +51,7 @@ def check_table(name: str, tables: Mapping[str, Table], settings: Workflow, own_
         check_table_files(name, tables[name])
     check_parents(name, tables, settings, own_files)
     check_added_text(name, tables, settings)
+    check_scorers(name, tables)
     check_images(name, tables[name], settings)
     check_vectors(name, tables, settings)
     check_alignments(name, tables[name], settings)
@@ -187,6 +188,39 @@ def check_added_text(name: str, tables: Mapping[str, Table], settings: Workflow)
             _check_no_circle(where, (name, key), parent, _parent(parent, tables), tables)
 
 
+def check_scorers(name: str, tables: Mapping[str, Table]) -> None:
+    """Reject a filter by models that do not exist, translate other languages, or need the filtered text themselves."""
+    for key, system in tables[name].systems.items():
+        for scores in system.cleaning.scores:
+            where = f"{table_path(name)}: systems.{key}.cleaning.filters: kind: scores"
+            for scorer, languages in zip(scores.scorers, _directions(system), strict=False):
+                table = choose(f"{where}: no table", scorer[0], tables)
+                model = choose(f"{where}: no system", scorer[1], table.systems)
+                if model.languages != languages:
+                    raise ConfigError(
+                        f"{where}: expected a system for {languages}, got {'/'.join(scorer)}, which translates "
+                        f"{model.languages}"
+                    )
+                if why := why_not_kept(scores.at, model.training):
+                    raise ConfigError(f"{where}: at: '{scores.at}' is not kept by {'/'.join(scorer)}: {why}")
+                if sees_pictures(model):
+                    raise ConfigError(f"{where}: expected a system of text alone, got {'/'.join(scorer)}; name another")
+                _check_no_circle(where, (name, key), scorer, model, tables)
+
+
+def _directions(system: System) -> tuple[str, str]:
+    return system.languages, f"{system.target}-{system.source}"
+
+
+def has_training_text(system: System, corpora: Mapping[str, CustomCorpus]) -> bool:
+    """Whether a system's corpus has training text in its languages, and not test sets alone."""
+    try:
+        check_trainable(system.corpus, system.languages, corpora.get(system.corpus))
+    except ConfigError:
+        return False
+    return True
+
+
 def _check_no_circle(
     where: str, key: SystemKey, helper: SystemKey, system: System, tables: Mapping[str, Table]
 ) -> None:
@@ -248,12 +282,14 @@ def with_helpers(systems: Mapping[SystemKey, System], tables: Mapping[str, Table
 
 
 def _helpers(table: str, name: str, system: System, tables: Mapping[str, Table]) -> dict[SystemKey, System]:
-    """The systems that translate text for a system, and the parent that it starts from."""
+    """The systems that translate text for a system or score its text, and the parent that it starts from."""
     helpers = {}
     for mixture in system.mixtures:
         assert mixture.added
         key = (mixture.added.table, mixture.added.system)
         helpers[key] = _translator(_place_of_added(table, name, mixture), mixture.added, tables)
+    for scorer in (scorer for scores in system.cleaning.scores for scorer in scores.scorers):
+        helpers[scorer] = choose("no system", scorer[1], choose("no table", scorer[0], tables).systems)
     if system.initialise and system.initialise.system:
         helpers[system.initialise.parent] = _parent(system.initialise.parent, tables)
     return helpers

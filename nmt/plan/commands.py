@@ -51,6 +51,16 @@ def clean(raw: Word, out: Word, *options: Word, languages: Word, config: Word, j
     return _command("clean", raw, out, languages=languages, config=config, jobs=jobs, options=options)
 
 
+def score_pairs(source: Word, target: Word, out: Word, *options: Word, device: Word, threads: Word) -> list[str]:
+    """Score raw training pairs by models, for a filter of cleaning."""
+    return _command("score-pairs", source, target, out, device=device, threads=threads, options=options)
+
+
+def score_pairs_options(models: Sequence[Word]) -> list[str]:
+    """Options of `score_pairs`: the model of the text's direction, and perhaps that of the other one."""
+    return [f"--{way}={model}" for way, model in zip(("forward", "backward"), models, strict=False)]
+
+
 def sample(raw: Word, clean: Word, out: Word, *, languages: Word, count: Word) -> list[str]:
     """Sample training pairs as a test set."""
     return _command("sample", raw, clean, out, languages=languages, count=count)

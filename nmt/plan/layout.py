@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from nmt.config.corpus.filters import ScoresFilter
 from nmt.config.decoding import Decoding
 from nmt.config.models import Backbone
 from nmt.config.system import System
@@ -45,6 +46,11 @@ class Layout:
     def clean(self, system: System) -> Path:
         """Cleaned text, one ``{split}.{language}`` each, and ``report.json``."""
         return self.raw(system).parent / system.cleaning.slug("clean")
+
+    def pair_scores(self, system: System, scores: ScoresFilter) -> Path:
+        """Scores of a system's raw training pairs, for a filter: by models, or a file of the user."""
+        made = self.raw(system).parent / f"{scores.model_copy(update={'minimum': 0.0}).slug('scores')}.txt"
+        return scores.file or made
 
     def vectors(self, text: System) -> Path:
         """Word vectors of the model's width, learned from the cleaned training text of a system in one language."""

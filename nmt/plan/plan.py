@@ -6,6 +6,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
+from nmt.config.corpus.filters import ScoresFilter
+from nmt.config.data import Cleaning
 from nmt.config.decoding import Decoding
 from nmt.config.models import MultimodalConfig, Shown
 from nmt.config.system import System
@@ -13,10 +15,10 @@ from nmt.config.table import GIVEN, Row, Table
 from nmt.config.workflow import Shards, Workflow
 from nmt.corpora.catalogue import TRAINING, with_corpus_of
 from nmt.plan import commands
-from nmt.plan.checks import DRAWN, check_table
+from nmt.plan.checks import DRAWN, check_table, has_training_text
 from nmt.plan.layout import TABLES, Layout, decoding_slug, table_path
 from nmt.plan.load import choose, load_settings, load_tables
-from nmt.plan.recipes import Mixture, Output, Pictures, RawText, Translation
+from nmt.plan.recipes import Mixture, Output, PairScores, Pictures, RawText, Translation
 from nmt.plan.systems import as_json, reads_descriptions, sees_pictures, with_descriptions
 
 
@@ -201,8 +203,28 @@ class Plan:
 
     def score_files(self, folder: str) -> list[str]:
         """The files of scores that the filters of a folder of cleaned text read."""
-        filters = self.system_for(folder).cleaning.filters
-        return [str(each.file) for each in filters if each.kind == "scores"]
+        system = self.system_for(folder)
+        if not has_training_text(system, self.settings.corpora):  # a corpus of test sets has nothing to filter
+            return []
+        return [str(self.layout.pair_scores(system, each)) for each in system.cleaning.scores]
+
+    def cleaning(self, folder: str) -> Cleaning:
+        """The recipe of a folder of cleaned text, with the files of its scores in the place of models."""
+        system = self.system_for(folder)
+        filters = [
+            each.scored_by(self.layout.pair_scores(system, each)) if isinstance(each, ScoresFilter) else each
+            for each in system.cleaning.filters
+        ]
+        return system.cleaning.model_copy(update={"filters": filters})
+
+    def pair_scores(self, file: str) -> PairScores:
+        """The text and the models that a file of scores is made from."""
+        layout = self.layout
+        filters = [(each, scores) for each in self._system_by_folder.values() for scores in each.cleaning.scores]
+        known = {str(layout.pair_scores(*each)): each for each in filters}
+        system, scores = choose("no scores of training pairs", file, known)
+        models = [layout.selected(*scorer, scores.seed, scores.at) for scorer in scores.scorers]
+        return PairScores(layout.raw(system), models, system.languages)
 
     def own(self, files: Iterable[str | Path]) -> list[str]:
         """Those of some files that no stage writes: the user's own."""

@@ -24,6 +24,16 @@ class Translation(NamedTuple):
     """The decoding, as JSON."""
 
 
+class PairScores(NamedTuple):
+    """Scores of raw training pairs by models of both directions, or of one."""
+
+    raw: Path
+    """Folder of raw text."""
+    models: list[Path]
+    """The first translates in the direction of the text."""
+    languages: str
+
+
 class Mixture(NamedTuple):
     """Raw text with added pairs: the text itself, what was translated, the translations, and how to mix them."""
 

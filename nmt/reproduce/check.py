@@ -41,6 +41,8 @@ def check(plan: Plan, table: str, cores: int | None = None) -> Iterator[str]:
         found = estimates[name] = estimate(plan, system, cores)
         sizes = ", ".join(f"{split} {count:,}" for split, count in found.pairs.items())
         yield f"{name}: {system.corpus}, {system.languages}: pairs: {sizes}; cleaning keeps about {found.kept:,}"
+        for model in dict.fromkeys("/".join(key) for scores in system.cleaning.scores for key in scores.scorers):
+            yield f"  its text is scored by {model}, whose training is not counted here"
         stages = {"raw": plan.layout.raw(system), "cleaned": plan.layout.clean(system),
                   "subwords": plan.layout.subwords(system), "encoded": plan.layout.encoded(system)}  # fmt: skip
         missing = [stage for stage, folder in stages.items() if not Path(folder).exists()]

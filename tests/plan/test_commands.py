@@ -28,6 +28,7 @@ VALUES: dict[str, object] = {
 OPTIONS: dict[str, list[str]] = {
     "download": commands.download_options(5, CustomCorpus.model_validate({"train": {"en": "a.en"}})),
     "mix": commands.mix_options(AddedText(model="table/system", text="scenes", copies=2, tag="bt")),
+    "score_pairs": commands.score_pairs_options(["my model", "reverse"]),
     "clean": ["--shard", "1/2"],
     "inherit_subwords": commands.inherit_subwords_options(Subwords(dropout=0.1, segmentations=2)),
     "encode": ["--shard", "1/2"],

@@ -96,6 +96,7 @@ wildcard_constraints:
     recipe=PAIR + r"-[0-9a-f]{8}(-first\d+)?",
     languages=f"{LANGUAGE}(-{LANGUAGE})?|" + r"\d+pairs-[0-9a-f]{8}",
     cleaning=r"clean-[0-9a-f]{8}",
+    scores=r"scores-[0-9a-f]{8}",
     subwords=r"[a-z]+\d+-(from-)?[0-9a-f]{8}",
     shard=r"\d+-of-\d+",
     table=r"[\w.-]+",
@@ -187,6 +188,12 @@ def output_of(wildcards):
 def mixture(wildcards):
     """What raw text with added pairs is made from."""
     return PLAN.mixture(f"{LAYOUT.results}/corpora/{wildcards.corpus}-{wildcards.mixture}/{wildcards.languages}/raw")
+
+
+def pair_scores(wildcards):
+    """The text and the models that scores of training pairs are made from."""
+    w = wildcards
+    return or_exit(PLAN.pair_scores, f"{LAYOUT.results}/corpora/{w.corpus}/{w.languages}/{w.scores}.txt")
 
 
 def translation(wildcards):

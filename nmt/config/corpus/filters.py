@@ -1,14 +1,16 @@
 """Configuration of filters of training pairs."""
 
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Discriminator, Field, Tag, field_validator
+from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
-from nmt.config.types import Count, Language, Name, Number, Strict, UserPath
+from nmt.config.selection import Selection
+from nmt.config.types import Count, Language, Name, Number, Seed, Strict, UserPath, matching
 
 Share = Annotated[float, Field(ge=0, le=1), Number]
 Similarity = Annotated[float, Field(ge=0.7, le=1), Number]
+Scorer = Annotated[str, matching(r"^[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*$", "TABLE/SYSTEM")]
 Finite = Annotated[float, Field(ge=-1e30, le=1e30), Number]
 Parameter = bool | float | str | list[bool | float | str]
 
@@ -66,11 +68,34 @@ class OverlapFilter(Strict):
 
 
 class ScoresFilter(Strict):
-    """Drop pairs with a low score in a file, for example one of ``nmt score-pairs``."""
+    """Drop pairs with a low score: in a file, or by systems of tables, which the stage ``score_pairs`` asks."""
 
     kind: Literal["scores"] = Field(description="kind of the filter")
-    file: UserPath = Field(description="a number on each line, one for each raw training pair; plain or packed")
     minimum: Finite = Field(description="least score")
+    file: UserPath | None = Field(
+        None, description="a number on each line, one for each raw training pair; plain or packed"
+    )
+    forward: Scorer | None = Field(None, description="instead of a file: system that scores the pairs, as TABLE/SYSTEM")
+    backward: Scorer | None = Field(None, description="system of the other direction, for the dual cross-entropy")
+    at: Selection = Field("best", description="checkpoint selection of these systems")
+    seed: Seed = Field(1, description="seed of these systems")
+
+    @model_validator(mode="after")
+    def _has_one_origin(self) -> Self:
+        if bool(self.file) == bool(self.forward):
+            raise ValueError("expected file: or forward:, got " + ("both" if self.file else "none"))
+        if self.backward and not self.forward:
+            raise ValueError("backward: goes with forward:, not with file:; name the system of the text's direction")
+        return self
+
+    @property
+    def scorers(self) -> list[tuple[str, str]]:
+        """Table and name of each system that scores, the one of the text's direction first."""
+        return [(key.split("/")[0], key.split("/")[1]) for key in (self.forward, self.backward) if key]
+
+    def scored_by(self, path: UserPath) -> Self:
+        """The same filter with its scores in a file."""
+        return self.model_copy(update={"file": path} | dict.fromkeys(("forward", "backward")))
 
 
 class OpusFilter(Strict):

@@ -15,7 +15,7 @@ from nmt.config.corpus.filters import DuplicatesFilter, Filter, ScoresFilter
 from nmt.config.data import Cleaning
 from nmt.corpora.near import Bands, Signatures, sketch
 from nmt.corpora.sources import Text
-from nmt.system.errors import DataError
+from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import DROPPED
 from nmt.system.lines import read_lines
 from nmt.text.filters.duplicates import Sketches
@@ -150,6 +150,11 @@ def _kept(raw: Sequence[Path], dropped: Path, filters: Sequence[Filter]) -> Iter
 
 
 def _scores(settings: ScoresFilter) -> tuple[Path, Iterator[str]]:
+    if settings.file is None:
+        raise ConfigError(
+            "cleaning.filters: kind: scores: expected file:, got forward:, which the stage score_pairs of the workflow "
+            "reads; write the scores with `nmt score-pairs`, and name their file"
+        )
     return settings.file, Text(settings.file, str(settings.file)).lines()
 
 
