@@ -1,42 +1,47 @@
 """Filters of training pairs: precision, recall and speed on 10^6 pairs with noise at known rates, and the memory.
 
-    python -m benchmarks.filters [--pairs 1000000] [--jobs 2]
+    python -m benchmarks.filters [--pairs 1000000] [--jobs 2] [--together]
 
 Real English-French pairs, two at a time, are the clean text. Each kind of noise replaces 3 % of the pairs.
 """
 
 import gzip
 import json
+import multiprocessing
 import os
 import random
-import resource
+import subprocess
+import sys
 import tempfile
 import time
 import unicodedata
 import zipfile
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 import numpy as np
 
-from nmt.config.data import Cleaning
 from nmt.corpora.near import sketch
 from nmt.system.files import read_json
 from nmt.system.lines import read_lines
-from nmt.text.clean import clean
 from nmt.text.filters.duplicates import Sketches
 
 Pair = tuple[str, str]
 RATE = 0.03
 KIND: dict[str, tuple[str, ...]] = {
     "language": ("wrong language", "swapped sides"), "script": ("garbage",), "numbers": ("numbers changed",),
-    "punctuation": ("marks changed",), "equal": ("copied source",), "duplicates": ("near duplicates",),
+    "punctuation": ("marks changed",), "equal": ("copied source",), "duplicates": ("near duplicates", "repeated"),
     "overlap": ("test text",),
 }  # fmt: skip
 """The kinds of noise that each filter is for."""
+HEADS = [
+    "filter", "its kind of noise", "dropped", "precision", "recall of its kind", "recall of misaligned lines",
+    "pairs per processor second", "MiB",
+]  # fmt: skip
 
 
 def main_pairs(mirror: Path) -> list[Pair]:
@@ -93,6 +98,8 @@ def noises(pairs: list[Pair], test: list[Pair], german: list[str]) -> dict[str, 
 
     return {
         "near duplicates": near,
+        "repeated": lambda _, seen: random.choice(seen),
+        "misaligned": lambda pair, seen: (pair[0], random.choice(seen)[1]),
         "wrong language": lambda pair, _: (pair[0], " ".join(random.sample(german, 2))),
         "swapped sides": lambda pair, _: (pair[1], pair[0]),
         "copied source": lambda pair, _: (pair[0], pair[0]),
@@ -122,7 +129,7 @@ def corpus(count: int, mirror: Path) -> Iterator[tuple[str, Pair]]:
         used.add(pair)
         kind = next(iter(random.choices([*make, ""], [RATE] * len(make) + [1 - RATE * len(make)])))
         made = make[kind](pair, recent) if kind and len(recent) > 100 else pair
-        yield (kind if made != pair else ""), made
+        yield (kind if made != pair else ""), made  # a repeated pair differs from the one in whose place it is
         if not kind:
             recent.append(pair)
             recent[:-5000] = []
@@ -143,56 +150,79 @@ def write(folder: Path, count: int, mirror: Path) -> list[str]:
     return kinds
 
 
-def measure(raw: Path, out: Path, filters: list[dict[str, Any]], jobs: int) -> tuple[float, float, set[int]]:
-    """Clean with filters; return seconds of the clock and of processors, and the numbers of the dropped pairs."""
-    rest = {"tokenize": "none", "punctuation": False, "max_ratio": 100, "max_words": 1000}
-    recipe = Cleaning.model_validate({"filters": filters} | rest)
-    start, used = time.perf_counter(), os.times()
-    clean(raw, out, recipe, "en-fr", jobs)
-    now = os.times()
-    cpu = sum(now[:4]) - sum(used[:4])
-    return time.perf_counter() - start, cpu, {int(line) - 1 for line in read_lines(out / "train.dropped.txt")}
+class Measured(NamedTuple):
+    """What cleaning with some filters took, and what it dropped."""
+
+    seconds: float
+    processor: float
+    """Seconds of all processes together."""
+    memory: int
+    """Most memory of a process, in MiB."""
+    dropped: set[int]
+
+
+def measure(raw: Path, out: Path, filters: list[dict[str, Any]], jobs: int) -> Measured:
+    """Clean with filters, in a process of its own."""
+    recipe = {"tokenize": "none", "punctuation": False, "max_ratio": 100, "max_words": 1000, "filters": filters}
+    command = [sys.executable, "-m", "nmt", "clean", str(raw), str(out), "--languages=en-fr", f"--jobs={jobs}"]
+    start = time.perf_counter()
+    process = subprocess.Popen([*command, "--config", json.dumps(recipe)], stderr=subprocess.DEVNULL)
+    _, status, used = os.wait4(process.pid, 0)
+    if status:
+        raise SystemExit(f"nmt clean ended with {os.waitstatus_to_exitcode(status)}")
+    seconds, processor = time.perf_counter() - start, used.ru_utime + used.ru_stime
+    dropped = {int(line) - 1 for line in read_lines(out / "train.dropped.txt")}
+    return Measured(seconds, processor, used.ru_maxrss // 1024, dropped)
 
 
 @click.command()
 @click.option("--pairs", default=1_000_000)
 @click.option("--jobs", default=2)
 @click.option("--only", multiple=True, type=click.Choice(list(KIND)), help="Measure these filters alone.")
+@click.option("--each/--together", default=True, help="Whether each filter is measured by itself, too.")
 @click.option("--mirror", type=click.Path(path_type=Path), default=os.environ.get("NMT_MIRROR", "../shared/mirror"))
-def main(pairs: int, jobs: int, only: tuple[str, ...], mirror: Path) -> None:
+def main(pairs: int, jobs: int, only: tuple[str, ...], each: bool, mirror: Path) -> None:
     """Print a table of all filters, and examples of what each dropped."""
+    chosen = {name: KIND[name] for name in only or KIND}
     with tempfile.TemporaryDirectory() as scratch:
         raw = Path(scratch, "raw")
-        kinds = write(raw, pairs, mirror)
-        before, base_cpu, _ = measure(raw, Path(scratch, "none"), [], jobs)
-        print(f"{pairs:,} pairs, {RATE:.0%} of them of each kind of noise; {jobs} processes. Cleaning alone: "
-              f"{pairs / before:,.0f} pairs/s, {base_cpu:,.0f} s of processor time.\n")  # fmt: skip
-        print("| filter | its kind of noise | dropped | precision | recall of its kind | pairs per processor second |")
-        print("| --- | --- | --- | --- | --- | --- |")
-        for name, own in {name: KIND[name] for name in only or KIND}.items():
-            _, cpu, dropped = measure(raw, Path(scratch, name), [{"kind": name}], jobs)
-            mine = {number for number, kind in enumerate(kinds) if kind in own}
-            right = sum(bool(kinds[number]) for number in dropped) / max(1, len(dropped))
-            speed = pairs / max(1e-9, cpu - base_cpu)
-            recall = len(mine & dropped) / max(1, len(mine))
-            print(
-                f"| {name} | {', '.join(own)} | {len(dropped):,} | {right:.3f} | {recall:.3f} | {speed:,.0f} |",
-                flush=True,
-            )
-        if only:
-            return
-        together, cpu, dropped = measure(raw, Path(scratch, "all"), [{"kind": name} for name in KIND], jobs)
-        noisy = {number for number, kind in enumerate(kinds) if kind}
-        print(f"| all in a row | all | {len(dropped):,} | {len(noisy & dropped) / len(dropped):.3f} | "
-              f"{len(noisy & dropped) / len(noisy):.3f} | {pairs / (cpu - base_cpu):,.0f} |")  # fmt: skip
-        peak = [resource.getrusage(who).ru_maxrss // 1024 for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-        print(f"\nAll in a row: {pairs / together:,.0f} pairs/s. Most memory: {peak[0]:,} MiB of the main process, "
-              f"which also holds the kinds of noise, {peak[1]:,} MiB of a worker.\n")  # fmt: skip
-        print("Precision counts a dropped pair as right if it is noise of any kind. Ten pairs that each dropped:\n")
-        for each in read_json(Path(scratch, "all", "report.json"))["splits"]["train"]["filters"]:
-            print(f"- **{each['name']}**")
-            for source, target in each["examples"]:
+        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+            kinds = pool.submit(write, raw, pairs, mirror).result()  # its memory would count as that of the others
+        base = measure(raw, Path(scratch, "none"), [], jobs)
+        print(
+            f"{pairs:,} pairs, {RATE:.0%} of them of each kind of noise; {jobs} processes. Cleaning alone: "
+            f"{pairs / base.seconds:,.0f} pairs/s, {base.processor:,.0f} s of processor time, {base.memory} MiB.\n"
+        )
+        print(f"| {' | '.join(HEADS)} |\n|{' --- |' * len(HEADS)}")
+        for name, own in chosen.items() if each else ():
+            print(row(name, own, kinds, base, measure(raw, Path(scratch, name), [{"kind": name}], jobs)), flush=True)
+        together = measure(raw, Path(scratch, "all"), [{"kind": name} for name in chosen], jobs)
+        own = tuple(kind for kinds_of_one in chosen.values() for kind in kinds_of_one)
+        print(row("all in a row", own, kinds, base, together))
+        print(
+            f"\nAll in a row: {pairs / together.seconds:,.0f} pairs/s. Precision counts a dropped pair as right if it "
+            "is noise of any kind. Ten pairs that each dropped:\n"
+        )
+        for found in read_json(Path(scratch, "all", "report.json"))["splits"]["train"]["filters"]:
+            print(f"- **{found['name']}**")
+            for source, target in found["examples"]:
                 print(f"    - {shown(source)} → {shown(target)}")
+
+
+def row(name: str, own: tuple[str, ...], kinds: list[str], base: Measured, found: Measured) -> str:
+    """Format a line of the table."""
+
+    def recall(wanted: tuple[str, ...]) -> float:
+        mine = {number for number, kind in enumerate(kinds) if kind in wanted}
+        return len(mine & found.dropped) / max(1, len(mine))
+
+    right = sum(bool(kinds[number]) for number in found.dropped) / max(1, len(found.dropped))
+    speed = len(kinds) / max(1e-9, found.processor - base.processor)
+    noise = ", ".join(own) if len(own) < 4 else "all of them"
+    return (
+        f"| {name} | {noise} | {len(found.dropped):,} | {right:.3f} | {recall(own):.3f} | "
+        f"{recall(('misaligned',)):.3f} | {speed:,.0f} | {found.memory} |"
+    )
 
 
 def shown(text: str) -> str:
