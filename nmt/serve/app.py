@@ -61,9 +61,11 @@ class Question(Strict):
 
 
 class Sentence(Question):
-    """A request about one sentence."""
+    """A request about one sentence; from and to are needed where the model was trained on several pairs."""
 
     text: str
+    source: str | None = Field(None, alias="from", max_length=16, description="language of the text")
+    to: str | None = Field(None, max_length=16, description="language to translate into")
 
 
 class Translate(Sentence):
@@ -116,8 +118,8 @@ class Application:
         """POST /api/translate"""
 
         def work(queue: Queue, model: ServedModel, q: Translate) -> Awaitable[bytes]:
-            decoding = q.decoding()
-            kind = None if decoding.sampling else decoding.model_dump_json()  # samples depend on the batch
+            decoding, model = q.decoding(), model.toward(q.to, q.source)
+            kind = None if decoding.sampling else (*model.languages, decoding.model_dump_json())  # samples: alone
             return queue.run_together(kind, q.text, lambda texts: model.translate_all(texts, decoding))
 
         return await self._answer(request, Translate, work)
@@ -126,6 +128,7 @@ class Application:
         """POST /api/attention"""
 
         def work(queue: Queue, model: ServedModel, q: Attention) -> Awaitable[bytes]:
+            model = model.toward(q.to, q.source)
             return queue.run(lambda: model.attention(q.text, q.ids, q.sublayer, q.layer))
 
         return await self._answer(request, Attention, work)

@@ -4,8 +4,9 @@ import json
 import re
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from nmt.system.errors import ConfigError, printable
 from nmt.system.files import Json, read_json
 from nmt.system.lines import read_lines
 from nmt.text.clean import Cleaner
+from nmt.translation.directions import choose_direction
 from nmt.translation.sentences import Sentences, combined
 from nmt.translation.standalone import SETTINGS, ExportedModel
 from nmt.translation.translator import Translation, Translator, fitting
@@ -46,20 +48,40 @@ class ServedModel:
     """Sentences to try."""
 
     def __init__(self, name: str, translator: Translator, engine: Engine = "torch") -> None:
-        self.name, self.translator, self.vocabulary, self.engine = name, translator, translator.source, engine
+        self.name, self.vocabulary, self.engine = name, translator.source, engine
         translator.engines.choose(Decoding(engine=engine))  # fails, or loads it, before the first request
-        self.cleaner = Cleaner(translator.cleaning, translator.languages[0])
-        weights = translator.attentions("", Translation("", 0.0, [])).weights
+        self.pieces = min(PIECES, translator.model.longest - 2)
+        self.pairs, self.translator = translator.pairs, translator
+        self._use(translator.pairs[0].split("-"))
+        weights = self.translator.attentions("", Translation("", 0.0, [])).weights
         shapes = {part: weights[part].shape for part in PARTS if part in weights}
         self.sublayers: dict[str, tuple[int, int]] = {part: (shape[0], shape[1]) for part, shape in shapes.items()}
-        self.pieces = min(PIECES, translator.model.longest - 2)
-        self.sentences = self._sentences(translator.languages)
+
+    def _use(self, languages: Sequence[str]) -> None:
+        """Translate from and into these languages."""
+        self.languages = list(languages)
+        self.translator = self.translator.toward(languages[1], languages[0])
+        self.cleaner = Cleaner(self.translator.cleaning, languages[0])
+        self.sentences = self._sentences(languages)
+
+    def toward(self, target: str | None, source: str | None) -> Self:
+        """Return the same model for a target and a source language, as `choose_direction` does; raises Refused."""
+        try:
+            languages = choose_direction(self.name, self.pairs, source, target)
+        except ConfigError:
+            pairs, got = ", ".join(self.pairs), f"from: {shown(source or 'none')}, to: {shown(target or 'none')}"
+            raise Refused(422, "wrong value: from, to", f"languages of one of {pairs}", got) from None
+        if languages == self.languages:
+            return self
+        other = copy(self)
+        other._use(languages)
+        return other
 
     def description(self) -> Json:
         """Describe the model for the page: name, languages, kind, size, and layers and heads of its attention."""
-        source, target = self.translator.languages
+        source, target = self.languages
         return {
-            "name": self.name, "source": source, "target": target,
+            "name": self.name, "source": source, "target": target, "pairs": self.pairs,
             "kind": type(self.translator.model).__name__,
             "parameters": self.translator.parameters,
             "tokenised": self.translator.cleaning.tokenize == "moses",
@@ -165,7 +187,7 @@ class ServedModel:
             raise Refused(422, "text too long", f"at most {limit} subword pieces", f"{count:,}")
 
     def _count(self, line: str) -> int:
-        return len(self.vocabulary.encode([line])[0])
+        return len(self.vocabulary.encode([line], to=self.languages[1])[0])
 
     def _sentences(self, languages: Sequence[str]) -> Sentences:
         return Sentences(languages, lambda text: self._count(self.cleaner(text)), self.pieces)
@@ -192,13 +214,15 @@ class ServedExport(ServedModel):
         self.name, self.export, self.parameters = name, export, parameters
         self.cleaner, self.vocabulary = export.cleaner, export.source
         self.pieces = min(PIECES, export.longest - 2)
-        self.sentences = self._sentences([export.source_language, export.target_language])
+        self.languages = [export.source_language, export.target_language]
+        self.pairs = ["-".join(self.languages)]
+        self.sentences = self._sentences(self.languages)
 
     def description(self) -> Json:
         """Describe the model for the page, as a model directory, without attention and with the reason for that."""
         export = self.export
         return {
-            "name": self.name, "source": export.source_language, "target": export.target_language,
+            "name": self.name, "source": self.languages[0], "target": self.languages[1], "pairs": self.pairs,
             "kind": f"CTranslate2 ({export.compute_type})", "parameters": self.parameters,
             "tokenised": export.recipe.tokenize == "moses", "lowercase": export.recipe.lowercase,
             "examples": self.examples, "attention": {}, "no_attention": NO_ATTENTION,
@@ -264,15 +288,16 @@ def load(folders: Sequence[Path], device: str, threads: int | None, engine: Engi
                 models[name] = ServedModel(name, loaded, engine)
             else:
                 models[name] = ServedExport(name, loaded, read_json(folder / "provenance.json").get("parameters") or 0)
-            models[name].examples = _examples(folder, models[name].cleaner.language)
+            models[name].examples = _examples(folder, models[name])
     return list(models.values())
 
 
-def _examples(folder: Path, language: str) -> list[str]:
-    """Sentences to try: of the test sets that were translated beside the model, else of its source language."""
-    scored = next(iter(sorted(folder.parent.glob("*/*/sources.txt"))), None)
+def _examples(folder: Path, model: ServedModel) -> list[str]:
+    """Sentences to try: of the test sets that were translated beside the model, else of its first source language."""
+    test = f"*.{model.pairs[0]}" if len(model.pairs) > 1 else "*"
+    scored = next(iter(sorted(folder.parent.glob(f"{test}/*/sources.txt"))), None)
     lines = [line for line in read_lines(scored) if 0 < len(line.split()) <= EXAMPLE_WORDS] if scored else []
-    return lines[:: max(1, len(lines) // EXAMPLES)][:EXAMPLES] or SENTENCES.get(language, [])
+    return lines[:: max(1, len(lines) // EXAMPLES)][:EXAMPLES] or SENTENCES.get(model.languages[0], [])
 
 
 def _name(folder: Path) -> str:

@@ -1,8 +1,8 @@
 """A small corpus of several pairs of languages: in each language a number has another word."""
 
+import random
+from collections.abc import Sequence
 from pathlib import Path
-
-from copytask import copy_lines
 
 from nmt.config.data import Subwords
 from nmt.data.encode import encode_corpus
@@ -14,9 +14,16 @@ SYLLABLES = ["ba", "du", "fo", "gi", "ke", "la", "mo", "nu", "pi", "so"]
 PAIRS = ",".join(COUNTS)
 
 
-def words(line: str, language: str) -> str:
-    """A line of the copy task in a language: a word is a language's code and a syllable for the number."""
-    return " ".join(language + SYLLABLES[int(word[1:])] for word in line.split())
+def sentence(numbers: Sequence[int], language: str) -> str:
+    """Numbers in a language: a word is the language's code and a syllable."""
+    return " ".join(language + SYLLABLES[number] for number in numbers)
+
+
+def _write(path: Path, count: int, seed: int) -> None:
+    """Sentences of four words, so that batches have few shapes."""
+    numbers = random.Random(seed)
+    lines = [sentence(numbers.choices(range(10), k=4), path.suffix[1:]) for _ in range(count)]
+    path.write_text("".join(f"{line}\n" for line in lines))
 
 
 def write_pairs(folder: Path, counts: dict[str, int] = COUNTS) -> list[Path]:
@@ -25,8 +32,7 @@ def write_pairs(folder: Path, counts: dict[str, int] = COUNTS) -> list[Path]:
         (folder / pair).mkdir(parents=True)
         for language in pair.split("-"):
             for split, number in (("train", count), ("valid", 20), ("test", 20)):
-                lines = [words(line, language) for line in copy_lines(number, seed + 10 * len(split))]
-                (folder / pair / f"{split}.{language}").write_text("".join(f"{line}\n" for line in lines))
+                _write(folder / pair / f"{split}.{language}", number, seed + 10 * len(split))
         report = {"cleaning": {}, "languages": pair, "corpus": "several", "splits": {}, "licence": f"of {pair}"}
         write_json(folder / pair / "report.json", report)
     return [folder / pair for pair in counts]

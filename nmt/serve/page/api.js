@@ -8,6 +8,9 @@ export class Refusal extends Error {
   }
 }
 
+/** The fields of a question that say which model answers, and between which languages. */
+export const asked = ({ name, source, target }) => ({ model: name, from: source, to: target });
+
 export const models = () => ask("api/models", {});
 
 export const translate = (question, signal) => post("api/translate", question, signal);

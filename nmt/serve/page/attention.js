@@ -68,7 +68,7 @@ export class AttentionView {
     const { text, ids } = this.question;
     const [sublayer, layer] = [this.sublayer.value, Number(this.layer.value)];
     try {
-      const answer = await api.attention({ model: this.model.name, text, ids, sublayer, layer }, signal);
+      const answer = await api.attention({ ...api.asked(this.model), text, ids, sublayer, layer }, signal);
       this.maps = { ...answer, sublayer };
       this.failed(null);
       this.draw();

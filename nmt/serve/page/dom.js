@@ -27,3 +27,6 @@ export function language(code) {
     return code;
   }
 }
+
+/** Two languages as readers know them: English → German. */
+export const direction = (source, target) => `${language(source)} → ${language(target)}`;

@@ -34,18 +34,20 @@ async function start() {
     const { source } = first.model;
     get("text-label").textContent = language(source);
     text.lang = source;
-    get("swap").hidden = reverse() < 0;
-    get("examples").replaceChildren(...first.model.examples.map((example) => {
+    get("swap").hidden = !reverse();
+    const known = first.model.pairs[0].startsWith(`${source}-`) ? first.model.examples : [];
+    get("examples").replaceChildren(...known.map((example) => {
       const button = element("button", { type: "button", lang: source, dir: "auto" }, example);
       button.addEventListener("click", () => write(example));
       return button;
     }));
   }
 
-  /** The place of a model of the opposite direction; -1 if there is none. */
+  /** The places of a model of the opposite direction, if possible the same one, and of its pair; null without any. */
   function reverse() {
-    const { source, target } = panels[0].model;
-    return models.findIndex((model) => model.source === target && model.target === source);
+    const { name, source, target } = panels[0].model;
+    const places = models.map((model, i) => [i, model.pairs.indexOf(`${target}-${source}`)]).filter(([, pair]) => pair >= 0);
+    return places.find(([i]) => models[i].name === name) ?? places[0] ?? null;
   }
 
   function write(words) {
@@ -55,7 +57,7 @@ async function start() {
 
   function swap() {
     const words = panels[0].shown;
-    panels[0].use(reverse());
+    panels[0].use(...reverse());
     write(words);
   }
 

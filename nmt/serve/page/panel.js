@@ -2,7 +2,7 @@
 
 import * as api from "./api.js";
 import { AttentionView } from "./attention.js";
-import { element, fill, language } from "./dom.js";
+import { direction, element, fill } from "./dom.js";
 import { differing } from "./words.js";
 
 const PAUSE = 200; // milliseconds after the last key until the server is asked
@@ -17,30 +17,36 @@ export class Panel {
     this.changed = changed; // called when the shown translation or the model changes
     this.root = document.getElementById("panel").content.firstElementChild.cloneNode(true);
     const find = (selector) => this.root.querySelector(selector);
-    [this.title, this.select, this.about] = ["h2", ".model select", ".about"].map(find);
+    [this.title, this.select, this.pair, this.about] = ["h2", ".model select", ".pair select", ".about"].map(find);
     [this.output, this.message, this.best, this.list] = [".translation", ".message", ".best", ".best .list"].map(find);
     this.attention = new AttentionView(find(".attention"), name, (error, again) => this.fail(error, again));
     this.copy = find(".copy");
     this.copy.addEventListener("click", () => this.copied());
     fill(this.select, models.map((model, i) => [i, model.name]));
     this.select.addEventListener("change", () => this.use(Number(this.select.value)));
+    this.pair.addEventListener("change", () => this.use(Number(this.select.value), Number(this.pair.value)));
     this.text = "";
     this.translations = [];
   }
 
+  /** The model, with the languages that are chosen. */
   get model() {
-    return this.models[Number(this.select.value)];
+    const model = this.models[Number(this.select.value)];
+    const [source, target] = model.pairs[Number(this.pair.value)].split("-");
+    return { ...model, source, target };
   }
 
   get shown() {
     return this.translations[this.rank]?.text ?? "";
   }
 
-  /** Translate with another model. */
-  use(index) {
+  /** Translate with another model, or between other languages: those of a pair of the model. */
+  use(index, pair = 0) {
     this.select.value = index;
+    fill(this.pair, this.models[index].pairs.map((one, i) => [i, direction(...one.split("-"))]));
+    this.pair.value = pair;
     const { source, target, kind, parameters, name, lowercase } = this.model;
-    this.title.textContent = `${language(source)} → ${language(target)}`;
+    this.title.textContent = direction(source, target);
     this.about.textContent = `${this.models.length > 1 ? "" : `${name} · `}${kind}, ${parameters.toLocaleString("en")} parameters${lowercase ? ", writes lower case" : ""}`;
     this.output.lang = target;
     this.attention.use(this.model);
@@ -64,7 +70,7 @@ export class Panel {
     signal.addEventListener("abort", () => clearTimeout(slow));
     try {
       const settings = this.settings();
-      const { translations, sentences } = await api.translate({ model: this.model.name, text, nbest: 5, ...settings }, signal);
+      const { translations, sentences } = await api.translate({ ...api.asked(this.model), text, nbest: 5, ...settings }, signal);
       this.fail(null);
       this.root.querySelector(".unit").textContent = UNITS[settings.method];
       this.sentences = sentences;

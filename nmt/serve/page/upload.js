@@ -36,7 +36,7 @@ async function run(file, model, limits) {
     lines = plain(text).replace(/\n$/, "").split("\n");
     show();
     for (const part of parts(lines, limits)) {
-      done.push(...(await translate(model.name, part, done.length + 1, refused, signal)));
+      done.push(...(await translate(model, part, done.length + 1, refused, signal)));
       if (running.signal === signal) show();
     }
   } catch (error) {
@@ -88,7 +88,7 @@ function parts(lines, limits) {
 async function translate(model, lines, first, refused, signal) {
   for (;;) {
     try {
-      const { translations } = await api.translate({ model, text: lines.join("\n"), nbest: 1 }, signal);
+      const { translations } = await api.translate({ ...api.asked(model), text: lines.join("\n"), nbest: 1 }, signal);
       return translations[0].text.split("\n");
     } catch (error) {
       if (signal.aborted) throw error;
