@@ -12,6 +12,7 @@ from nmt.cli.options import (
     PATH,
     decoding_of,
     device_options,
+    direction_options,
     search_options,
 )
 from nmt.cli.streams import check_endings, write_output
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
 )
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object per line, with the words and their links.")
 @click.option("--out", type=PATH, show_default="standard output", help="File for the alignments.")
+@direction_options
 @device_options
 def align(
     model: Path,
@@ -60,6 +62,8 @@ def align(
     gold: Path | None,
     as_json: bool,
     out: Path | None,
+    source_language: str | None,
+    target_language: str | None,
     device: str,
     threads: int | None,
 ) -> None:
@@ -78,7 +82,7 @@ def align(
         check_not_input(out, [source, target, *(valid or []), *([gold] if gold else [])])
     files = [(source, target), *([valid] if valid else [])]
     texts = [read_texts({"target": translation, "source": text}) for text, translation in files]
-    translator = load_translator(model, device, threads, single=True)
+    translator = load_translator(model, device, threads, True, source_language, target_language)
     for pair in files:
         check_endings(translator.languages, *pair)
     with Progress("align", sum(len(text["source"]) for text in texts), "pair") as bar:

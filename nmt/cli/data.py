@@ -12,6 +12,7 @@ from nmt.cli.options import (
     PATH,
     config_option,
     device_options,
+    direction_options,
     languages_option,
     load_settings,
     pairs_option,
@@ -136,9 +137,18 @@ def clean(raw: Path, out: Path, languages: str, settings: str, jobs: int, shard:
 @click.argument("out", type=OUTPUT)
 @click.option("--forward", type=PATH, required=True, help="Model directory, from the source's language.")
 @click.option("--backward", type=PATH, show_default="none", help="Model directory of the other direction.")
+@direction_options
 @device_options
 def score_pairs(
-    source: Path, target: Path, out: Path, forward: Path, backward: Path | None, device: str, threads: int | None
+    source: Path,
+    target: Path,
+    out: Path,
+    forward: Path,
+    backward: Path | None,
+    source_language: str | None,
+    target_language: str | None,
+    device: str,
+    threads: int | None,
 ) -> None:
     """Score each pair of SOURCE and TARGET, raw text, by models; writes a number on each line of OUT.
 
@@ -158,6 +168,8 @@ def score_pairs(
     workers = processes_for(device, threads)
     with tqdm(unit="pair", disable=None) as bar:
         translators = [Translator.load(model, device, threads, workers) for model in models]
+        given = (target_language, source_language), (source_language, target_language)
+        translators = [one.toward(*languages) for one, languages in zip(translators, given, strict=False)]
         score_text(translators, source, target, out, bar.update)
 
 

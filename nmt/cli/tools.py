@@ -6,7 +6,15 @@ from typing import Any
 
 import click
 
-from nmt.cli.options import OUTPUT, PATH, PositiveNumber, check_languages, device_options, engine_option
+from nmt.cli.options import (
+    OUTPUT,
+    PATH,
+    PositiveNumber,
+    check_languages,
+    device_options,
+    direction_options,
+    engine_option,
+)
 from nmt.config.choices import QUANTIZATIONS
 from nmt.system.errors import ConfigError
 
@@ -96,15 +104,27 @@ def check_token(host: str, token: str | None, no_token: bool) -> None:
     show_default="no check",
     help="Of ctranslate2: translate this raw text with both, and compare BLEU, speed and size.",
 )
-def export(model: Path, out: Path, to: Any, quantization: Any, check: tuple[Path, Path] | None) -> None:
+@direction_options
+def export(
+    model: Path,
+    out: Path,
+    to: Any,
+    quantization: Any,
+    check: tuple[Path, Path] | None,
+    source_language: str | None,
+    target_language: str | None,
+) -> None:
     """Convert the model directory MODEL for another program, or halve its size; writes the new folder OUT."""
     from nmt.cli.streams import check_endings
     from nmt.system.files import read_json
+    from nmt.translation.directions import choose_direction, read_pairs
     from nmt.translation.export import export as export_model
 
     if check:
-        check_endings(read_json(model / "cleaning.json")["languages"].split("-"), *check)
-    if compared := export_model(model, out, to, quantization, check):
+        file = model / "cleaning.json"
+        pairs = read_pairs(str(read_json(file)["languages"]), file)
+        check_endings(choose_direction(model, pairs, source_language, target_language), *check)
+    if compared := export_model(model, out, to, quantization, check, (target_language, source_language)):
         click.echo(compared["table"])
 
 

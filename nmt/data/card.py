@@ -38,19 +38,20 @@ def model_card(folder: Path, run: str = RUN, library: str = "nmt", scores: Seque
         DataError: a file is missing or not JSON.
     """
     made, recipe = read_json(folder / "provenance.json"), read_json(folder / "cleaning.json")
-    pair = str(recipe.get("languages", "")).split("-")
+    pairs = [pair.split("-") for pair in str(recipe.get("languages", "")).split(",")]
+    codes = dict.fromkeys(code for pair in pairs for code in pair)
     front: Json = {
-        "language": [_plain(code) for code in pair], "pipeline_tag": "translation", "library_name": library,
+        "language": list(map(_plain, codes)), "pipeline_tag": "translation", "library_name": library,
         "tags": ["translation", "neural-machine-translation"],
     }  # fmt: skip
     if scores:
         front["model-index"] = [{"name": _name(made), "results": [_result(score) for score in scores]}]
     sections = {
-        "Run": run, "Scores": _scores(made, scores), "Data": _data(made), "Training": _training(made),
+        "Run": run, "Scores": _scores(made, scores, len(pairs) > 1), "Data": _data(made), "Training": _training(made),
         "Text": _text(recipe), "Use and limits": _limits(made),
     }  # fmt: skip
     head = f"---\n{yaml.safe_dump(front, allow_unicode=True, sort_keys=False)}---\n\n"
-    title = f"# {_code(_name(made))}: {' → '.join(map(_code, pair))}\n\n"
+    title = f"# {_code(_name(made))}: {', '.join(' → '.join(map(_code, pair)) for pair in pairs)}\n\n"
     return head + title + "\n\n".join(f"## {name}\n\n{text}" for name, text in sections.items()) + "\n"
 
 
@@ -65,7 +66,7 @@ def _name(made: Json) -> str:
     return _plain(f"{made.get('table', 'model')}/{made.get('system', 'system')}, seed {made.get('seed', UNKNOWN)}")
 
 
-def _scores(made: Json, scores: Sequence[Json] | None) -> str:
+def _scores(made: Json, scores: Sequence[Json] | None, several: bool) -> str:
     if scores is None:
         table = _code(f"results/tables/{made.get('table', 'TABLE')}.md")
         return (
@@ -78,7 +79,8 @@ def _scores(made: Json, scores: Sequence[Json] | None) -> str:
     metrics = (("detokenised", "bleu"), ("detokenised", "chrf"), ("tokenised", "bleu"))
     for score in scores:
         values = [_interval(score, *metric) for metric in metrics]
-        test = _code(score.get("test")).replace("|", "/")  # it would end the cell
+        languages = f" {score.get('languages')}" if several else ""
+        test = _code(f"{score.get('test')}{languages}").replace("|", "/")  # it would end the cell
         rows.append(f"| {' | '.join([test, _search(score.get('decoding')), *values])} |")
     signatures = dict.fromkeys(_code(_get(score, "detokenised", "bleu", "signature")) for score in scores)
     return "\n".join(rows) + f"\n\nIn brackets: 95 % bootstrap interval. sacrebleu: {', '.join(signatures)}."

@@ -33,7 +33,8 @@ def compare_with_export(model: Path, export: Path, source: Path, reference: Path
     """
     texts = read_texts({"source": source, "reference": reference})
     threads = processes_for("cpu")
-    ours = Translator.load(model, "cpu", threads, threads)
+    theirs = ExportedModel(export, "cpu", threads)
+    ours = Translator.load(model, "cpu", threads, threads).toward(theirs.target_language, theirs.source_language)
     how = Comparison(lowercase=ours.cleaning.lowercase)
 
     def measure(translate: Callable[[Sequence[str]], list[str]], weights: Path) -> tuple[list[str], Json]:
@@ -45,7 +46,7 @@ def compare_with_export(model: Path, export: Path, source: Path, reference: Path
         return lines, {"bleu": bleu, "sentences_per_second": speed, "bytes": weights.stat().st_size}
 
     first, of_model = measure(ours.translate, model / WEIGHTS)
-    second, of_export = measure(ExportedModel(export, "cpu", threads).translate, export / "model.bin")
+    second, of_export = measure(theirs.translate, export / "model.bin")
     equal = sum(a == b for a, b in zip(first, second, strict=True))
     return {"sentences": len(first), "threads": threads, "equal": equal, "model": of_model, "export": of_export}
 

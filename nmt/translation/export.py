@@ -51,6 +51,7 @@ def export(
     to: Format,
     quantization: Quantization | None = None,
     check: tuple[Path, Path] | None = None,
+    languages: tuple[str | None, str | None] = (None, None),
 ) -> Json | None:
     """Write a model in another format, as a whole folder.
 
@@ -60,6 +61,8 @@ def export(
         to: ``ctranslate2``, ``huggingface``, ``pyfunc``, or ``half`` for a model directory with float16 weights.
         quantization: type of the stored weights, for ``ctranslate2``; None for float32.
         check: raw source and reference, to compare the export with the model; for ``ctranslate2``.
+        languages: target and source, of a model that was trained on several pairs; for ``ctranslate2``, which writes
+            one direction (`nmt.translation.directions.choose_direction`).
 
     Returns:
         The result of `nmt.translation.comparison.compare_with_export`, and as Markdown (``table``); None without
@@ -73,7 +76,8 @@ def export(
         raise DataError(f"{out}: expected a new or empty folder, got one that is not empty; name another")
     if out.resolve().is_relative_to(model.resolve()):
         raise DataError(f"{out}: expected a folder outside {model}, got one within it; name another")
-    for option, value in {"--quantization": quantization, "--check": check}.items():
+    given = {"--quantization": quantization, "--check": check, "--to": languages[0], "--from": languages[1]}
+    for option, value in given.items():
         if value and to != "ctranslate2":
             raise ConfigError(f"{option}: expected --format ctranslate2 with it, got {to}; leave one out")
     translator = Translator.load(model, "cpu")
@@ -81,7 +85,7 @@ def export(
     with atomic_directory(out) as folder:
         match to:
             case "ctranslate2":
-                _ctranslate2(model, translator, folder, quantization)
+                _ctranslate2(model, translator.toward(*languages), folder, quantization)
                 run = CTRANSLATE2
             case "pyfunc":
                 _pyfunc(model, translator, folder)
@@ -145,9 +149,11 @@ def _pyfunc(folder: Path, translator: Translator, out: Path) -> None:
     """Write a model directory of MLflow, without pickles: the data is our model directory, the code is this package."""
     import mlflow
     from mlflow.models import ModelSignature
-    from mlflow.types import ColSpec, Schema
+    from mlflow.types import ColSpec, ParamSchema, ParamSpec, Schema
 
     text = Schema([ColSpec("string")])
+    several = len(translator.pairs) > 1
+    named = ParamSchema([ParamSpec(name, "string", "") for name in ("from", "to")]) if several else None
     installed = [f"{name}=={metadata.version(name).partition('+')[0]}" for name in PACKAGES]
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*An input example was not provided")  # it has a signature instead
@@ -156,7 +162,7 @@ def _pyfunc(folder: Path, translator: Translator, out: Path) -> None:
             loader_module=__name__,
             data_path=str(folder),
             code_paths=[str(Path(__file__).parent.parent)],
-            signature=ModelSignature(inputs=text, outputs=text),
+            signature=ModelSignature(inputs=text, outputs=text, params=named),
             pip_requirements=[f"mlflow=={mlflow.__version__}", *installed],  # mlflow-skinny is enough to write it
         )
 
@@ -168,11 +174,15 @@ class Predictor:
         self.translator = Translator.load(folder)
 
     def predict(self, lines: Any, params: dict[str, Any] | None = None) -> list[str]:
-        """Translate raw lines: the first column of a data frame, or a sequence of strings; a missing one is empty."""
+        """Translate raw lines: the first column of a data frame, or a sequence of strings; a missing one is empty.
+
+        A model that was trained on several pairs of languages has the params ``from`` and ``to``.
+        """
         from pandas import isna
 
         rows = lines.iloc[:, 0] if hasattr(lines, "iloc") else lines
-        return self.translator.translate(["" if isna(row) else str(row) for row in rows])
+        target, source = ((params or {}).get(name) or None for name in ("to", "from"))
+        return self.translator.toward(target, source).translate(["" if isna(row) else str(row) for row in rows])
 
 
 def _load_pyfunc(folder: str) -> Predictor:

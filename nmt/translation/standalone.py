@@ -125,7 +125,7 @@ class ExportedModel:
         """
         limit = self.longest - 2  # without BOS and EOS
         self.cleaner.prepare(lines)
-        encoded = self.source.encode([self.cleaner(line) for line in lines])
+        encoded = self.source.encode([self.cleaner(line) for line in lines], to=self.target_language)
         if long := sum(len(ids) > limit for ids in encoded):
             _say(f"warning: {long} of {len(lines)} sentences have more than the model's {limit} pieces and are cut")
         groups: dict[int, list[tuple[int, list[str]]]] = defaultdict(list)

@@ -10,6 +10,7 @@ from several import encode_pairs, sentence
 
 from nmt.config.data import Subwords
 from nmt.config.decoding import Decoding
+from nmt.data.card import model_card
 from nmt.serve.limits import Refused
 from nmt.serve.models import ServedModel
 from nmt.system.errors import ConfigError
@@ -19,7 +20,9 @@ from nmt.training.average import average
 from nmt.training.experiment import Experiment
 from nmt.training.train import train
 from nmt.translation.directions import choose_direction
+from nmt.translation.export import Predictor, export
 from nmt.translation.forced import score_pairs
+from nmt.translation.standalone import ExportedModel
 from nmt.translation.translator import Translator
 
 EVEN = {"en-de": 200, "en-fr": 100, "de-en": 150}
@@ -133,3 +136,23 @@ def test_a_system_of_one_pair_starts_from_one_of_several(folder: Path, tmp_path:
     assert child.languages == ["en", "fr"] and child.source.tags
     [text] = child.translate([sentence(NUMBERS, "en")])
     assert all(word.startswith("fr") for word in text.split())
+
+
+def test_the_card_names_all_directions(folder: Path) -> None:
+    card = model_card(folder / "model")
+    assert "`en` → `de`, `en` → `fr`, `de` → `en`" in card and "language:\n- en\n- de\n- fr\n" in card
+
+
+def test_exports_carry_the_tag_or_say_why_not(folder: Path, translator: Translator, tmp_path: Path) -> None:
+    pytest.importorskip("ctranslate2")
+    with pytest.raises(ConfigError, match="name the target language, --to: one of"):
+        export(folder / "model", tmp_path / "none", "ctranslate2")
+    export(folder / "model", tmp_path / "french", "ctranslate2", languages=("fr", None))
+    exported, line = ExportedModel(tmp_path / "french", "cpu", 1), sentence(NUMBERS, "en")
+    assert exported.translate([line]) == translator.toward("fr").translate([line])
+    with pytest.raises(ConfigError, match="expected subwords without tags of languages, got tags of de, fr, en"):
+        export(folder / "model", tmp_path / "marian", "huggingface")
+    with pytest.raises(ConfigError, match="--to: expected --format ctranslate2 with it, got half"):
+        export(folder / "model", tmp_path / "half", "half", languages=("fr", None))
+    predictor = Predictor(folder / "model")
+    assert predictor.predict([line], {"from": "", "to": "fr"}) == exported.translate([line])

@@ -66,6 +66,12 @@ def write_marian(folder: Path, translator: Translator, out: Path) -> None:
 def _supported(folder: Path, translator: Translator) -> TransformerConfig:
     """Return the configuration; raise ConfigError if ``MarianMTModel`` has no such model."""
     model, config, got = translator.model, translator.model.config, ""
+    if translator.source.tags:
+        raise ConfigError(
+            f"--format huggingface: expected subwords without tags of languages, got tags of "
+            f"{', '.join(translator.source.tags)} in {folder}, which Marian's tokeniser does not put before sentences; "
+            "use --format ctranslate2 or pyfunc"
+        )
     if len(translator.models) > 1:
         got = "an ensemble"
     elif not isinstance(model, Transformer) or isinstance(model, Multimodal):
