@@ -262,7 +262,13 @@ def _signatures(metrics: dict[str, Any]) -> list[str]:
 
 
 def _metric_name(metric: str) -> str:
-    names = {"chrf": "chrF", "chrfpp": "chrF++", "spbleu": "spBLEU", "exact": "exact match"}
+    names = {
+        "chrf": "chrF",
+        "chrfpp": "chrF++",
+        "spbleu": "spBLEU",
+        "exact": "exact match",
+        "language": "right language",
+    }
     return names.get(metric, metric.upper().replace("_", " "))
 
 

@@ -53,12 +53,14 @@ Metric = Annotated[
         "exact",
         "meteor",
         "meteor_nltk",
+        "language",
         "nll_train",
         "nll_valid",
     ],
     Field(
         description="bleu1 to bleu3: BLEU of n-grams up to that length; spbleu: BLEU of sentencepiece pieces; chrfpp: "
-        "chrF++; exact: share of lines that equal their reference; nll: negative log-likelihood of the training"
+        "chrF++; exact: share of lines that equal their reference; language: share of lines in the target language; "
+        "nll: negative log-likelihood of the training"
     ),
 ]
 
@@ -106,9 +108,7 @@ class Row(Strict):
     ensemble: bool = Field(False, description="the models of all seeds translate together, by their mean prediction")
     test: Name | None = Field(None, description="test set; null: the table's first")
     pair: Pair | None = Field(
-        None,
-        description="of a system with several pairs of languages: the pair that is scored, trained or not; null: a row "
-        "for each of its pairs",
+        None, description="of a system with several pairs: the one to score; null: a row for each"
     )
     decoding: Decoding = Field(Decoding(), description="search")
     published: Published | None = Field(None, description="published figures to compare with")

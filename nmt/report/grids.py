@@ -25,7 +25,7 @@ NAMES = {
     "bleu": "BLEU", "bleu1": "BLEU-1", "bleu2": "BLEU-2", "bleu3": "BLEU-3", "ter": "TER", "chrf": "chrF",
     "chrfpp": "chrF++", "spbleu": "spBLEU",
     "meteor": "METEOR", "meteor_nltk": "METEOR (NLTK)", "exact": "exact match", "words": "ambiguous words right (%)",
-    "nll_train": "NLL, training", "nll_valid": "NLL, validation",
+    "language": "right language (%)", "nll_train": "NLL, training", "nll_valid": "NLL, validation",
 }  # fmt: skip
 TITLE = 80
 """Characters of a caption's first sentence that can be a title."""
@@ -260,6 +260,8 @@ def _about_metrics(data: Json) -> list[str]:
             "METEOR: computed without the paraphrase table of the target language, by the named modules. So no "
             "difference from published METEOR is shown."
         )
+    if "language" in shown:
+        notes.append("Right language: the share of lines that py3langid takes for the target language.")
     if shown & set(NLL):
         notes.append(
             f"NLL: negative log-likelihood without label smoothing, in {data.get('nll_unit', 'nats')} per piece (EOS "

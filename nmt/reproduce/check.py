@@ -43,9 +43,10 @@ def check(plan: Plan, table: str, cores: int | None = None) -> Iterator[str]:
         yield f"{name}: {system.corpus}, {system.languages}: pairs: {sizes}; cleaning keeps about {found.kept:,}"
         for model in dict.fromkeys("/".join(key) for scores in system.cleaning.scores for key in scores.scorers):
             yield f"  its text is scored by {model}, whose training is not counted here"
-        stages = {"raw": plan.layout.raw(system), "cleaned": plan.layout.clean(system),
-                  "subwords": plan.layout.subwords(system), "encoded": plan.layout.encoded(system)}  # fmt: skip
-        missing = [stage for stage, folder in stages.items() if not Path(folder).exists()]
+        layout, pairs = plan.layout, system.by_pair
+        stages = {"raw": list(map(layout.raw, pairs)), "cleaned": list(map(layout.clean, pairs)),
+                  "subwords": [layout.subwords(system)], "encoded": [layout.encoded(system)]}  # fmt: skip
+        missing = [stage for stage, folders in stages.items() if not all(Path(folder).exists() for folder in folders)]
         yield f"  to make: {', '.join(missing) or 'no text, all is there'}"
         total += found.text if missing else 0
         starts += len(missing)

@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain, islice, repeat
@@ -17,7 +17,7 @@ import torch
 from nmt.config.data import Cleaning
 from nmt.config.system import System
 from nmt.config.types import amount
-from nmt.corpora.catalogue import fetch
+from nmt.corpora.catalogue import TRAINING, fetch
 from nmt.data.encode import encode_corpus
 from nmt.plan.commands import CHECKSUMS
 from nmt.plan.plan import Plan
@@ -79,6 +79,10 @@ class Estimate:
     per_sentence: float = 0.0
     """Seconds of greedy search for a sentence."""
 
+    def add(self, stage: str, seconds: float) -> None:
+        """Add to the seconds of a stage."""
+        self.seconds[stage] = self.seconds.get(stage, 0.0) + seconds
+
     @property
     def text(self) -> float:
         """Seconds of the stages that prepare text."""
@@ -102,20 +106,9 @@ def estimate(plan: Plan, system: System, threads: int) -> Estimate:
     found = Estimate()
     with TemporaryDirectory() as scratch, renamed(Path(scratch), f"sample of {system.corpus}"):
         folder = Path(scratch)
-        raw, cleaned, pieces, encoded = (folder / name for name in ("raw", "clean", "subwords", "encoded"))
-        custom = plan.settings.corpora.get(system.corpus)
-        limit = min(SAMPLE, plan.settings.limit or SAMPLE)
-        with _timed(found, "download"):
-            fetch(
-                system.corpus, system.languages, raw, mirror=plan.settings.mirror, limit=limit, custom=custom,
-                checksums=CHECKSUMS,
-            )  # fmt: skip
-        found.pairs, ratio = _sizes(raw, plan.settings.limit)
-        found.seconds["download"] *= 1 if custom else ratio
-        with _timed(found, "clean", ratio / threads):
-            clean(raw, cleaned, _without_scores(system.cleaning), system.languages)
-        report = read_json(cleaned / "report.json")["splits"]["train"]
-        found.kept = round(report["kept"] / report["read"] * found.pairs["train"])
+        pieces, encoded = folder / "subwords", folder / "encoded"
+        cleaned = [folder / "clean" / pair for pair in system.pairs]
+        ratio = max(_clean(found, plan, *each, threads) for each in zip(system.by_pair, cleaned, strict=True))
         with _timed(found, "subwords", max(1.0, ratio / threads)):
             _learn(cleaned, pieces, system, whole=ratio <= 1)
         with _timed(found, "encode", ratio):
@@ -125,11 +118,36 @@ def estimate(plan: Plan, system: System, threads: int) -> Estimate:
     return found
 
 
+def _clean(found: Estimate, plan: Plan, system: System, cleaned: Path, threads: int) -> float:
+    """Fetch and clean a sample of the text of one pair of languages.
+
+    Returns:
+        How many times the sample's training text the whole is.
+    """
+    raw, custom = cleaned.with_name(f"{cleaned.name}.raw"), plan.settings.corpora.get(system.corpus)
+    limit, watch = min(SAMPLE, plan.settings.limit or SAMPLE), Stopwatch()
+    fetch(
+        system.corpus, system.languages, raw, mirror=plan.settings.mirror, limit=limit, custom=custom,
+        checksums=CHECKSUMS,
+    )  # fmt: skip
+    seconds = watch.seconds
+    pairs, ratio = _sizes(raw, plan.settings.limit)
+    found.add("download", seconds * (1 if custom else ratio))
+    with _timed(found, "clean", ratio / threads):
+        clean(raw, cleaned, _without_scores(system.cleaning), system.languages)
+    report = read_json(cleaned / "report.json")["splits"]["train"]
+    found.kept += round(report["kept"] / report["read"] * pairs["train"])
+    for split, count in pairs.items():  # a row translates the test set of one pair
+        before = found.pairs.get(split, 0)
+        found.pairs[split] = before + count if split in TRAINING else max(before, count)
+    return ratio
+
+
 @contextmanager
 def _timed(found: Estimate, stage: str, factor: float = 1.0) -> Iterator[None]:
     watch = Stopwatch()
     yield
-    found.seconds[stage] = factor * watch.seconds
+    found.add(stage, factor * watch.seconds)
 
 
 def _sizes(raw: Path, limit: int | None) -> tuple[dict[str, int], float]:
@@ -149,7 +167,7 @@ def _without_scores(recipe: Cleaning) -> Cleaning:
     return recipe.model_copy(update={"filters": [each for each in recipe.filters if each.kind != "scores"]})
 
 
-def _learn(cleaned: Path, pieces: Path, system: System, whole: bool) -> None:
+def _learn(cleaned: Sequence[Path], pieces: Path, system: System, whole: bool) -> None:
     """Learn subwords; a vocabulary that is too large for a sample, and perhaps not for all text, is halved."""
     config = system.subwords
     while True:

@@ -14,6 +14,7 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER, TERScore
 
 from nmt.config.data import Cleaning
+from nmt.scoring.language import LanguageShare
 from nmt.scoring.meteor import Meteor, NltkMeteor
 from nmt.scoring.texts import as_written, composed, read_aligned, warn_of_compatibility, warn_of_empty
 from nmt.scoring.tokenizers import SpBLEU, check_tokenizer, edits_characters, tokenizer_of
@@ -302,6 +303,7 @@ def metrics(
         for n in (1, 2, 3)
     }
     additional |= {"meteor": partial(Meteor, language), "meteor_nltk": NltkMeteor}
+    additional |= {"language": partial(LanguageShare, language)}
     additional |= {"chrfpp": partial(_CHRF, word_order=2, lowercase=lower), "spbleu": partial(SpBLEU, lower)}
     return standard | {name: create() for name, create in additional.items() if name in also}
 
@@ -347,6 +349,8 @@ def _measure(metric: Metric, hypotheses: Sequence[str], references: Sequence[str
     result = {"score": outcome.score, **interval, "signature": signature}
     if isinstance(metric, BLEU):
         result |= {"precisions": outcome.precisions, "brevity_penalty": outcome.bp}
+    if isinstance(metric, LanguageShare):
+        result |= {"references": metric.share(stripped[1])}
     if isinstance(metric, Meteor):
         result |= {"modules": metric.modules, "reduced": metric.reduced}
     return result

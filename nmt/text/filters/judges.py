@@ -79,14 +79,17 @@ class _Each(Judge):
         """Return whether a side is good."""
 
 
+WHERE = "cleaning.filters: kind: language"
+"""Begin of the messages about the filter of languages."""
+
+
 class _Language(_Each):
     def __init__(self, settings: LanguageFilter, languages: Sequence[str]) -> None:
         super().__init__(languages)
-        self._minimum, self._shortest, self._identifier = settings.minimum, settings.shortest, _identifier()
+        self._minimum, self._shortest, self._identifier = settings.minimum, settings.shortest, identifier(WHERE)
         if unknown := [code for code in languages if _base(code) not in self._identifier.labels]:
             raise ConfigError(
-                f"cleaning.filters: kind: language: py3langid does not know '{unknown[0]}'; take kind: script, or "
-                "leave the filter out"
+                f"{WHERE}: py3langid does not know '{unknown[0]}'; take kind: script, or leave the filter out"
             )
 
     def keeps(self, text: str, language: str) -> bool:
@@ -102,13 +105,13 @@ def _base(code: str) -> str:
 
 
 @cache
-def _identifier() -> Any:
+def identifier(where: str) -> Any:
+    """Return py3langid's identifier of languages; raises ConfigError, which begins with a place, if it is missing."""
     try:
         from py3langid.langid import MODEL_FILE, LanguageIdentifier
     except ImportError:
         raise ConfigError(
-            "cleaning.filters: kind: language: expected the package py3langid, got none; "
-            "python3 envs/install.py run filters"
+            f"{where}: expected the package py3langid, got none; python3 envs/install.py run filters"
         ) from None
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
 
