@@ -366,7 +366,7 @@ class Table(_TableFields):
         """Return whether two rows translate the same sentences, so that a significance test can compare them."""
         if not (first.is_scored and second.is_scored) or self.test_of(first) != self.test_of(second):
             return False
-        return self.text(first).languages == self.text(second).languages
+        return bool({*self.text(first).pairs} & {*self.text(second).pairs})
 
     @model_validator(mode="after")
     def _tests_are_used(self) -> Self:

@@ -17,7 +17,7 @@ from nmt.config.system import System
 from nmt.config.types import Name, Strict
 from nmt.config.yaml import nearest, parse
 from nmt.corpora.overlap import HeldOut
-from nmt.corpora.own import shared_sides, write_custom
+from nmt.corpora.own import sources_with, write_custom
 from nmt.corpora.parts import aligned, write_split
 from nmt.corpora.sources import Source, Text, holds
 from nmt.system.errors import ConfigError
@@ -132,7 +132,8 @@ def splits(name: str, languages: str, custom: CustomCorpus | None = None) -> lis
     sides = _available(name, custom)
     pair = _sides(name, languages, sides)
     ordered = [*(split for split in TRAINING if split in sides), *(split for split in sides if split not in TRAINING)]
-    available = [split for split in ordered if set(pair) <= set(sides[split])]
+    own = custom.splits if custom else {}
+    available = [s for s in ordered if (sources_with(own[s], pair) if custom else set(pair) <= set(sides[s]))]
     for split in TRAINING[: len(pair)]:
         if split in sides and split not in available:
             raise ConfigError(f"corpus '{name}' has no {split} text for {languages}; add it, or choose another pair")
@@ -228,7 +229,7 @@ def _available(name: str, custom: CustomCorpus | None) -> dict[str, Sequence[str
             raise ConfigError(f"corpora.{name}: nmt has a corpus of this name already; choose another")
         if clash := {*TRAINING, TRAIN_SAMPLE, "model"} & set(custom.tests):
             raise ConfigError(f"corpora.{name}.tests.{clash.pop()}: this name is reserved; choose another")
-        return {split: shared_sides(sources) for split, sources in custom.splits.items()}
+        return {split: [code for each in sources for code in each.sides] for split, sources in custom.splits.items()}
     if name in _BUILT_IN:
         return dict(_BUILT_IN[name])
     if name not in declared():

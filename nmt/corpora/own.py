@@ -22,16 +22,18 @@ FORMATS = {
 """Formats by suffix. An archive has a file for each language, or one member of such a format."""
 
 
-def shared_sides(sources: Sequence[TextSource]) -> list[str]:
-    """Return the languages that all sources of a split have."""
-    return [code for code in sources[0].sides if all(code in source.sides for source in sources)] if sources else []
+def sources_with(sources: Sequence[TextSource], codes: Sequence[str]) -> list[TextSource]:
+    """Return the sources of a split that have these languages; those of other pairs are not read."""
+    return [source for source in sources if set(codes) <= set(source.sides)]
 
 
 def check_files(name: str, custom: CustomCorpus, languages: str) -> None:
     """Reject a corpus that names a file which does not exist; raises ConfigError."""
     codes = languages.split("-")
     for split, sources in custom.splits.items():
-        for number, source in enumerate(sources if set(codes) <= set(shared_sides(sources)) else []):
+        for number, source in enumerate(sources):
+            if not set(codes) <= set(source.sides):
+                continue
             where = f"corpora.{name}.{split if split in ('train', 'valid') else f'tests.{split}'}"
             where += f".{number}" if len(sources) > 1 else ""
             paths = {code: path for code, path in source.files.items() if code in codes}
@@ -168,10 +170,10 @@ def custom_parts(
     return {
         split: [
             OwnPart(source, codes, custom.licence if source.licence is None else source.licence, mirror, recorded)
-            for source in sources
+            for source in chosen
         ]
         for split, sources in custom.splits.items()
-        if set(codes) <= set(shared_sides(sources))
+        if (chosen := sources_with(sources, codes))
     }
 
 
