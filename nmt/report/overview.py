@@ -28,7 +28,7 @@ INCOMPARABLE = (
     "published ones."
 )
 LABEL = 52  # characters of a system's name in the figure
-LINE, MARGIN = 0.18, 0.75  # inches of height: a row, and the title and axis of a panel
+LINE, MARGIN = 0.165, 0.75  # inches of height: a row, and the title and axis of a panel
 
 
 def overview(results: Path, page: Path) -> None:
