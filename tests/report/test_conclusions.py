@@ -198,3 +198,15 @@ def test_a_table_of_figures_has_those_of_the_committed_tables(grid: Grid) -> Non
 
 def test_each_report_has_a_table_of_figures() -> None:
     assert {grid.page.stem for grid in FIGURES} >= {"best", *(f"report-{letter}" for letter in "abcde")}
+
+
+def test_the_page_of_languages_has_the_scores_of_its_table() -> None:
+    (grid,) = [grid for grid in grids(PAGES / "languages.md") if grid.header[0] == "pair"]
+    labels = ("One pair", "All twelve pairs", "Ten pairs")
+    rows = read_json(ROOT / "results" / "tables" / "multi30k_languages.json")["rows"]
+    for pair, *figures in grid.rows:
+        for label, figure in zip(labels, figures, strict=True):
+            (match,) = [row for row in rows if row["languages"] == pair and row["label"].startswith(label)]
+            assert figure.split()[0] == f"{match['scores']['tokenised']['bleu']['mean']:.2f}"
+            assert ("zero-shot" in figure) == ("zero-shot" in match["label"])
+    assert len(grid.rows) == 12
