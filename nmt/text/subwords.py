@@ -135,6 +135,8 @@ class Vocabulary:
             return [[self._pieces.piece_to_id(START + word) for word in self._words(line)] for line in lines]
         escape = to_symbols if self.bytewise else str if self.foreign else _escape
         texts = [escape(line) for line in lines]
+        if not dropout and len(texts) == 1 and not self.foreign:  # for a list, sentencepiece starts threads
+            return [list(self._pieces.encode(texts[0]))]
         if not dropout:
             return list(self._pieces.encode(texts))
         sentencepiece.set_random_generator_seed(seed)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +102,7 @@ class Translator:
             self.models.append(model.lay_out_for_search() if device.type == "cpu" else model)
         self.model = self.models[0]  # all members share its settings and limits
         self.decoder: Decoder = Ensemble(self.models) if len(self.models) > 1 else self.model
+        self._clean = lru_cache(2**14)(self._clean_line)  # first a line's pieces are counted, then it is translated
         self.engines = Engines(folder, self.models, self.source, self.target, device, workers)
 
     def _check_size(self, folder: Path, settings: ModelConfig, sizes: Sequence[int], is_ensemble: bool) -> None:
@@ -176,8 +178,6 @@ class Translator:
             line: a raw sentence.
             side: 0 for the source language, 1 for the target language.
         """
-        from nmt.text.clean import clean_line
-
         try:
             line.encode()
         except UnicodeEncodeError as error:
@@ -185,7 +185,12 @@ class Translator:
                 f"character {error.start + 1} of the sentence: expected UTF-8, got {line[error.start]!r}, a byte "
                 "that is not UTF-8; set the terminal to UTF-8, or translate a file"
             ) from None
-        return clean_line(line, self.languages[side], self.cleaning)
+        return self._clean(line, self.languages[side])
+
+    def _clean_line(self, line: str, language: str) -> str:
+        from nmt.text.clean import clean_line
+
+        return clean_line(line, language, self.cleaning)
 
     def detokenize(self, text: str) -> str:
         """Detokenise the model's output and undo transliteration, if the training text had them."""
