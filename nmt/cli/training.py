@@ -4,7 +4,16 @@ from pathlib import Path
 
 import click
 
-from nmt.cli.options import OUTPUT, PATH, SEED, check_run_name, config_option, device_options, load_settings
+from nmt.cli.options import (
+    OUTPUT,
+    PATH,
+    SEED,
+    PositiveNumber,
+    check_run_name,
+    config_option,
+    device_options,
+    load_settings,
+)
 
 
 @click.command()
@@ -111,3 +120,21 @@ def ensemble(models: tuple[Path, ...], out: Path) -> None:
 
     with recorded("ensemble", out):
         join_models(models, out)
+
+
+@click.command("keep-state", context_settings={"ignore_unknown_options": True})
+@click.argument("state", type=PATH)
+@click.argument("url")
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+@click.option(
+    "--every", type=PositiveNumber(), default=60.0, help="Seconds between two looks at STATE while the command runs."
+)
+def keep_state(state: Path, url: str, command: tuple[str, ...], every: float) -> None:
+    """Run COMMAND, and keep the folder STATE of a training also at URL, s3://BUCKET/KEY.
+
+    The state is fetched first if it is missing here, and sent while the command runs. Write -- before the command.
+    boto3 finds address and credentials in the environment.
+    """
+    from nmt.system.buckets.state import S3Bucket, StoredState, run_with_state
+
+    raise SystemExit(run_with_state(StoredState(state, S3Bucket(url)), command, every))

@@ -139,6 +139,11 @@ def train_options(
     return [*images, *(f"--word-vectors={side}={file}" for side, file in vectors.items()), *start, *links]
 
 
+def keep_state(state: Word, url: Word, *command: Word) -> list[str]:
+    """Keep a training's state in a bucket while another command runs."""
+    return [*_command("keep-state", state, url), "--", *map(str, command)]
+
+
 def average(run: Word, model: Word, *, at: Word, encoded: Word) -> list[str]:
     """Make a model directory of the checkpoints that a selection names."""
     return _command("average", run, model, at=at, encoded=encoded)

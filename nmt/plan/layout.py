@@ -16,6 +16,11 @@ SAMPLE = 1000
 TABLES = Path("workflow/tables")
 """The folder of the table files, from the folder that the workflow runs in."""
 
+DECODED = ("hypotheses.txt", "decoding.json", "alignments.json")
+"""What `nmt decode` writes for a row."""
+SCORED = ("hypotheses.tok", "references.tok", "hypotheses.detok", "references.detok", "sources.txt", "scores.json")
+"""What `nmt score` writes for a row."""
+
 
 @dataclass(frozen=True)
 class Layout:

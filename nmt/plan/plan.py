@@ -16,7 +16,7 @@ from nmt.config.workflow import Shards, Workflow
 from nmt.corpora.catalogue import TRAINING, with_corpus_of
 from nmt.plan import commands
 from nmt.plan.checks import DRAWN, check_table, has_training_text
-from nmt.plan.layout import TABLES, Layout, decoding_slug, table_path
+from nmt.plan.layout import DECODED, SCORED, TABLES, Layout, decoding_slug, table_path
 from nmt.plan.load import choose, load_settings, load_tables
 from nmt.plan.recipes import Mixture, Output, PairScores, Pictures, RawText, Translation
 from nmt.plan.systems import as_json, reads_descriptions, sees_pictures, with_descriptions
@@ -180,6 +180,17 @@ class Plan:
         if initialise is None:
             return files
         return [*files, *([initialise.folder] if initialise.folder else self.training_inputs(*initialise.parent))]
+
+    def report_files(self, table: str) -> list[str]:
+        """The files of other stages that a table's report and its runs in MLflow read, beside trainings and scores."""
+        chosen, files = self.table(table), [file for file in self.inputs(table) if file not in self.own([file])]
+        for system in dict.fromkeys(system for system, _ in self.runs(table)):
+            files += [str(folder(chosen.systems[system])) for folder in (self.layout.raw, self.layout.clean)]
+        for row, seed in self._models(table):
+            folder = self.layout.scores(table, row, chosen.test_of(row), seed)
+            files += [f"{folder}/{name}" for name in (*(DECODED if row.system else ()), *SCORED)]
+            files += [str(self.layout.model(table, row, seed))] if row.system else []
+        return list(dict.fromkeys(files))
 
     def report_settings(self, tables: list[str]) -> str:
         """The settings that the closing stages read, as JSON; another device, mirror or corpus re-makes nothing."""

@@ -14,6 +14,7 @@ from pathlib import Path
 from nmt.config.system import System
 from nmt.config.table import Row
 from nmt.corpora.catalogue import TRAINING, splits
+from nmt.plan.layout import DECODED, SCORED
 from nmt.plan.plan import Plan
 from nmt.plan.systems import sees_pictures
 from nmt.reproduce.runs import Run
@@ -26,8 +27,6 @@ VARIABLE = "NMT_SHARED_RESULTS"
 """Environment variable: the shared folder, where the settings name none."""
 STAMP = ".snakemake_timestamp"
 TRANSLATED = ("translations.txt", "decoding.json", "alignments.json")
-DECODED = ("hypotheses.txt", "decoding.json", "alignments.json")
-SCORED = ("hypotheses.tok", "references.tok", "hypotheses.detok", "references.detok", "sources.txt", "scores.json")
 
 
 def link_shared(plan: Plan, tables: Iterable[str]) -> None:

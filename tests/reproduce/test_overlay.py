@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 import yaml
 
+from nmt.plan.layout import DECODED, SCORED
 from nmt.plan.plan import Plan
 from nmt.plan.systems import experiment
 from nmt.reproduce import overlay
-from nmt.reproduce.overlay import DECODED, SCORED, link_shared
+from nmt.reproduce.overlay import link_shared
 from nmt.reproduce.runs import Run
 from nmt.system.errors import ConfigError
 from nmt.system.files import sha256

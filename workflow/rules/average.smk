@@ -19,7 +19,8 @@ rule average:
         run=lambda w, input: Path(input.training).parent,
         at=lambda w: w.selection.replace("-", " "),
     shell:
-        logged(commands.average("{params.run}", "{output.model}", at="{params.at:q}", encoded="{input.encoded}"))
+        KEEP_STATE
+        + logged(commands.average("{params.run}", "{output.model}", at="{params.at:q}", encoded="{input.encoded}"))
 
 
 # The models of several seeds, which translate together.

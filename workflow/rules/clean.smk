@@ -20,7 +20,7 @@ rule clean:
     params:
         # Functions of `output` are not compared with those of the last run.
         clean=lambda w, output: unsharded(w, output[0]),
-        config=lambda w, output: as_json(PLAN.cleaning(unsharded(w, output[0]))),
+        config=lambda w, output: as_json(PLAN.cleaning(planned(unsharded(w, output[0])))),
         shard=lambda w, output: shard_option(w),
         content=lambda w: content(*scores_of(w)),
     shell:

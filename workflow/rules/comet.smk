@@ -5,7 +5,7 @@ COMET = PLAN.settings.comet
 
 rule comet_environment:
     output:
-        python=".comet/bin/python",
+        python=local(".comet/bin/python"),
     log:
         "<logs>/comet_environment.log",
     localrule: True

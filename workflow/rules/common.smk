@@ -14,6 +14,7 @@ from nmt.plan.plan import Plan
 from nmt.plan.resources import device_resources, training_resources
 from nmt.plan.systems import as_json, experiment
 from nmt.system.files import sha256
+from nmt.system.buckets.copies import link_copies
 from nmt.system.gpus import available
 
 # Targets of the command line below; Snakemake gives its targets only after all rules are read.
@@ -47,6 +48,18 @@ if PROCESSES > 1 and workflow.remote_exec:
 elif PROCESSES > 1:
     LAUNCH = f"torchrun --standalone --nproc-per-node={PROCESSES} --shutdown-timeout=300 --no-python "
     THREADS = f"$((({{threads}} + {PROCESSES - 1}) / {PROCESSES}))"
+
+# Results in a bucket (docs/how-to/object-storage.md): Snakemake copies files from and to it. Its local copies lie in the
+# results folder all the same, so stages also find files that no rule names.
+STORAGE = workflow.storage_settings
+BUCKET = STORAGE.default_storage_prefix if STORAGE.default_storage_provider else None
+COPIES = Path(STORAGE.local_storage_prefix, STORAGE.default_storage_provider or "", (BUCKET or "").partition("://")[2])
+# Before a command that needs the state of a training: it is fetched from the bucket, and sent there.
+KEEP_STATE = ""
+if BUCKET:
+    or_exit(link_copies, COPIES, LAYOUT.results)
+    run = "runs/{wildcards.table}/{wildcards.system}/seed{wildcards.seed}"
+    KEEP_STATE = " ".join(commands.keep_state("{params.run}/state", f"{BUCKET}/{LAYOUT.results}/{run}/state")) + " "
 
 # As a parameter: Snakemake compares only numbers, text and collections with those of the last run.
 NOT_COMPARED = Path()
@@ -124,6 +137,11 @@ def shards_of(wildcards, output, count):
     if count == 1 or "shard" in wildcards.keys():
         return []
     return [f"{output}.shard-{number}-of-{count}" for number in range(1, count + 1)]
+
+
+def planned(file):
+    """The path of an output as the plan knows it, also of the local copy of a file in a bucket."""
+    return str(Path(file).relative_to(COPIES)) if BUCKET else str(file)
 
 
 def unsharded(wildcards, file):

@@ -12,8 +12,8 @@ rule download:
     conda:
         ENVIRONMENT
     params:
-        corpus=lambda w, output: PLAN.raw_text(output.raw).corpus,
-        options=lambda w, output: PLAN.raw_text(output.raw).options,
+        corpus=lambda w, output: PLAN.raw_text(planned(output.raw)).corpus,
+        options=lambda w, output: PLAN.raw_text(planned(output.raw)).options,
         content=lambda w: content(*own_text(w)),
     shell:
         logged(commands.download("{params.corpus}", "{wildcards.languages}", "{output.raw}", "{params.options:q}"))

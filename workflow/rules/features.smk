@@ -70,7 +70,7 @@ rule word_vectors:
     conda:
         ENVIRONMENT
     params:
-        config=lambda w, output: as_json(PLAN.system_for(output.vectors).cleaning),
+        config=lambda w, output: as_json(PLAN.system_for(planned(output.vectors)).cleaning),
     shell:
         logged(
             commands.word_vectors(

@@ -1,6 +1,6 @@
 # The user's own files count by their content: a text is seen also when its date is older than that of the text before, and
 # a new date alone makes nothing again. Outputs that were made before the content was a parameter keep to dates.
-from nmt.plan.layout import table_path
+from nmt.plan.layout import TABLES, table_path
 from nmt.plan.published import check_replaceable
 from nmt.system.fingerprints import OWN_FILES, fingerprint
 from snakemake.io import IOFile
@@ -8,13 +8,19 @@ from snakemake.io import IOFile
 
 def counts_content(output):
     """Whether the content of own files is among the parameters that Snakemake keeps of an output."""
-    return any(value.startswith("'own files ") for value in workflow.persistence.params(IOFile(output)) or [])
+    recorded = IOFile(f"{BUCKET}/{output}" if BUCKET else output)
+    return any(value.startswith("'own files ") for value in workflow.persistence.params(recorded) or [])
 
 
 def by_content(files, output):
-    """Input files; the dates of the user's own ones do not count where `content` is a parameter."""
-    own = PLAN.own(files) if counts_content(output) else []
-    return [ancient(file) if file in own else file for file in map(str, files)]
+    """Input files; the dates of the user's own ones do not count where `content` is a parameter.
+
+    Beside results in a bucket, only those of tables ever count: on a new machine, all files are newer than the results.
+    """
+    own, by_date = PLAN.own(files), not counts_content(output)
+    here = [local(file) if BUCKET and file in own else file for file in map(str, files)]
+    counts = [file not in own or (by_date and (not BUCKET or Path(file).parent == TABLES)) for file in map(str, files)]
+    return [file if dates else ancient(file) for file, dates in zip(here, counts)]
 
 
 def content(files, output):

@@ -1,3 +1,6 @@
+KEPT = (lambda files: files) if BUCKET else update  # a copy of a file in a bucket may not be here
+
+
 # A table as Markdown, CSV, JSON and one HTML page, and its figures. They are marked `update`, so Snakemake restores the last
 # report when a new one fails. Records (results/records) are not declared as outputs, so Snakemake never deletes them.
 
@@ -8,16 +11,17 @@ rule report:
         scores=lambda w: PLAN.scores(w.table),
         runs=lambda w: PLAN.training_files(w.table),
         pictures=lambda w: PLAN.pictures_shown(w.table),
+        copies=lambda w: PLAN.report_files(w.table) if BUCKET else [],
     output:
-        update(multiext("<results>/tables/{table}", ".md", ".csv", ".json")),
+        KEPT(multiext("<results>/tables/{table}", ".md", ".csv", ".json")),
         page=report(
-            update("<results>/tables/{table}.html"),
+            KEPT("<results>/tables/{table}.html"),
             caption="../report/table.rst",
             category="Tables",
             labels={"table": "{table}"},
         ),
         figures=report(
-            update(directory("<results>/figures/{table}")),
+            KEPT(directory("<results>/figures/{table}")),
             patterns=["{figure}.png"],
             caption="../report/figure.rst",
             category="Figures",

@@ -18,7 +18,7 @@ rule subwords:
         ENVIRONMENT
     threads: CORES
     params:
-        config=lambda w, output: as_json(PLAN.system_for(output.subwords).subwords),
+        config=lambda w, output: as_json(PLAN.system_for(planned(output.subwords)).subwords),
         languages=lambda w, output: pairs_of(w),
     shell:
         logged(

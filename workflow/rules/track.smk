@@ -59,6 +59,7 @@ rule track_table:
         table="<results>/tables/{table}.json",
         page="<results>/tables/{table}.html",
         figures=lambda w: LAYOUT.figures(w.table),
+        copies=lambda w: PLAN.report_files(w.table) if BUCKET else [],
         trainings=lambda w: [marker for marker in PLAN.markers(w.table) if Path(marker).parent.name.startswith("seed")],
     output:
         marker="<results>/runs/{table}/tracked.json",

@@ -35,7 +35,8 @@ rule train:
         ),
     shell:
         resumable(
-            LAUNCH
+            KEEP_STATE
+            + LAUNCH
             + shown(
                 commands.train(
                     "{input.encoded}",

@@ -1,0 +1,1 @@
+"""Results in an S3-compatible bucket."""
