@@ -24,7 +24,8 @@ from nmt.plan.plan import Plan
 from nmt.plan.systems import experiment
 from nmt.system import machine
 from nmt.system.errors import ConfigError
-from nmt.system.files import read_json, write_json
+from nmt.system.files import read_json, write_json, write_lines
+from nmt.system.lines import read_lines
 from nmt.system.warnings import renamed
 from nmt.text.clean import clean
 from nmt.text.subwords import SIDES, learn
@@ -35,6 +36,8 @@ from nmt.training.updates import Update
 
 SAMPLE = 3000
 """Pairs of each split that are prepared."""
+VALIDATION = 300
+"""Validation pairs among them; a model that is hardly trained translates slowly."""
 MEASURED = 6.0
 """Seconds of updates that are measured, after `WARM_UP` updates."""
 WARM_UP, FEWEST = 3, 5
@@ -132,6 +135,8 @@ def _clean(found: Estimate, plan: Plan, system: System, cleaned: Path, threads: 
     )  # fmt: skip
     seconds = watch.seconds
     pairs, ratio = _sizes(raw, plan.settings.limit)
+    for path in raw.glob("valid.*"):
+        write_lines(path, list(islice(read_lines(path), VALIDATION)))
     found.add("download", seconds * (1 if custom else ratio))
     with _timed(found, "clean", ratio / threads):
         clean(raw, cleaned, _without_scores(system.cleaning), system.languages)
