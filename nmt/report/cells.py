@@ -8,7 +8,7 @@ from nmt.system.files import Json
 NONE = "–"
 DISAGREE = "seeds disagree"
 """Stands for a p-value where models with different seeds differ in opposite directions."""
-SEARCH = ("length_reward", "prefix", "min_length", "no_repeat_ngram", "coverage_penalty")
+SEARCH = ("length_reward", "prefix", "min_length", "no_repeat_ngram", "coverage_penalty", "engine")
 OFF = Decoding().model_dump(include={*FOR_SAMPLING, *SEARCH})
 """Options of the search by their value when they are off; the others are named where a score was made."""
 

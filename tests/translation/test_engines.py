@@ -13,6 +13,7 @@ from copytask import copy_lines
 
 from nmt.config.decoding import Decoding
 from nmt.models.search import Hypothesis
+from nmt.report.cells import search_settings
 from nmt.serve.limits import Refused
 from nmt.serve.models import load
 from nmt.system.errors import ConfigError, DataError
@@ -199,6 +200,11 @@ def test_decoding_for_scores_records_the_engine(model: Path, tmp_path: Path) -> 
         assert record["engine"].startswith(f"{engine} ") and record["decoding"]["engine"] == engine
         assert read_json(out.with_name("alignments.json"), list)
     assert (tmp_path / "torch" / "hypotheses").read_text() == (tmp_path / "ctranslate2" / "hypotheses").read_text()
+
+
+def test_a_table_names_the_engine_of_a_row() -> None:
+    assert search_settings(Decoding(beam=1, engine="auto").model_dump()) == "greedy, engine auto"
+    assert search_settings({"beam": 1, "length_penalty": 1.0}) == "greedy"
 
 
 def test_a_text_of_many_sentences_a_line_goes_on_where_it_was(model: Path, tmp_path: Path) -> None:

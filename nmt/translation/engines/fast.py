@@ -19,7 +19,7 @@ from nmt.translation.engines.converted import key_of, load_converted
 
 SENTENCES = 64
 """Most sentences in a share, which one thread translates."""
-AHEAD = 1
+AHEAD = 2
 """Shares that wait for each thread."""
 
 
