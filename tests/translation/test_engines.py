@@ -65,8 +65,8 @@ def test_a_list_of_the_best_is_sorted_and_only_for_those_who_ask_for_it(translat
     assert translator.engines.choose(Decoding(beam=4, nbest=3, engine="auto")) is None
 
 
-def test_our_search_takes_what_reaches_the_limit(translator: Translator) -> None:
-    """There CTranslate2 cuts a translation off, and ours forces its end; the scores differ, and the rank may."""
+def test_what_reaches_the_limit_ends_there(translator: Translator) -> None:
+    """There CTranslate2 cuts a translation off, and ours forces its end, whose probability counts."""
     decoding, lines = Decoding(beam=1, length_factor=0.5, length_extra=1), copy_lines(30, 5)
     ours = translator.nbest(lines, decoding)
     assert any(len(t.ids) == len(line.split()) // 2 + 1 for (t,), line in zip(ours, lines, strict=True))
@@ -253,3 +253,5 @@ def test_pieces_that_ours_never_writes_are_searched_again() -> None:
     [found] = search.search(rows, [[2, 0, 1]], Decoding(beam=1), again)
     assert asked == [[2, 1]] and [best[0].ids for best in found] == [[99], [10, 11], [99]]
     assert found[1][0].log_probability == -3.0
+    limited = Decoding(beam=2, length_factor=1e-9, length_extra=2)  # with a beam, what is cut off is searched again
+    assert list(search.search(rows, [[0]], limited, again)) == [[[Hypothesis([99], -2.0, -4.0)]]]

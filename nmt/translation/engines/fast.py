@@ -4,7 +4,7 @@ import math
 import operator
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +42,8 @@ class FastSearch:
         """
         self.engine, self.longest, self.threads = engine, longest, threads
         self._pieces = source.pieces(range(len(source)))
-        self._ids = {piece: i for i, piece in enumerate(target.pieces(range(len(target))))}
+        self._target_pieces = target.pieces(range(len(target)))
+        self._ids = {piece: i for i, piece in enumerate(self._target_pieces)}
         self._forbidden = {target.ids.pad, target.ids.bos}
 
     @classmethod
@@ -92,19 +93,16 @@ class FastSearch:
             rows: pieces of the sentences, without BOS and EOS; none is empty.
             batches: the sentences of each batch, as indices.
             decoding: settings of greedy or beam search.
-            again: our own search for some sentences. It takes those where CTranslate2 differs: a translation as long
-                as the limit, with a piece that ours never writes, or without a finite score.
+            again: our own search for some sentences. It takes those where CTranslate2 differs: with a beam, a
+                translation as long as the limit; one with a piece that ours never writes, or without a finite score.
         """
         order = list(chain.from_iterable(batches))
         found = self._found([rows[i] for i in order], max(map(len, batches), default=0), decoding)
         for batch in batches:
-            best = list(islice(found, len(batch)))
-            limits = [self._limit(rows[i], decoding) for i in batch]
-            differing = [place for place, limit in enumerate(limits) if not self._is_ours(best[place], limit)]
-            if differing:
-                for place, hypotheses in zip(differing, again([batch[place] for place in differing]), strict=True):
-                    best[place] = hypotheses
-            yield best
+            best = [self._checked(next(found), rows[i], decoding) for i in batch]
+            differing = [i for i, hypotheses in zip(batch, best, strict=True) if hypotheses is None]
+            ours = iter(again(differing) if differing else [])
+            yield [next(ours) if hypotheses is None else hypotheses for hypotheses in best]
 
     def _found(
         self, rows: Sequence[Sequence[int]], together: int, decoding: Decoding
@@ -141,13 +139,23 @@ class FastSearch:
                 for row, score in zip(ids, result.scores, strict=True)
             ]
 
+    def _checked(self, hypotheses: list[Hypothesis], row: Sequence[int], decoding: Decoding) -> list[Hypothesis] | None:
+        """Return hypotheses that our search could have found: ended within the limit, by allowed pieces; else None."""
+        limit = self._limit(row, decoding)
+        if any(len(one.ids) >= limit for one in hypotheses):
+            if decoding.beam > 1:
+                return None
+            hypotheses = [self._ended(row, hypotheses[0].ids[:limit], decoding.length_penalty)]
+        allowed = all(self._forbidden.isdisjoint(one.ids) and math.isfinite(one.score) for one in hypotheses)
+        return hypotheses if allowed else None
+
+    def _ended(self, row: Sequence[int], ids: list[int], length_penalty: float) -> Hypothesis:
+        """Return the greedy translation that has reached the limit, with the probability of ending there."""
+        pieces = [self._pieces[i] for i in row], [self._target_pieces[i] for i in ids]
+        [scored] = self.engine.score_batch(*([part] for part in pieces), max_input_length=0)
+        log_probability = sum(scored.log_probs)
+        return Hypothesis(ids, log_probability / (len(ids) + 1) ** length_penalty, log_probability)
+
     def _limit(self, row: Sequence[int], decoding: Decoding) -> int:
         """Return the most pieces of a translation, without EOS."""
         return min(int(len(row) * decoding.length_factor + decoding.length_extra), self.longest - 2)
-
-    def _is_ours(self, hypotheses: Sequence[Hypothesis], limit: int) -> bool:
-        """Whether our search could have found these hypotheses: they ended before the limit, by allowed pieces."""
-        return all(
-            len(one.ids) < limit and self._forbidden.isdisjoint(one.ids) and math.isfinite(one.score)
-            for one in hypotheses
-        )
