@@ -80,10 +80,11 @@ class Queue:
 
     def _next(self) -> None:
         """Start the next computation, if the thread is free and a request waits."""
-        if self.busy or not self.pending:
+        waiting = [one for one in self.pending if not one.started.done()]  # a cancelled one leaves when its task runs
+        if self.busy or not waiting:
             return
-        first = self.pending[0]
-        batch = [one for one in self.pending if one is first or (one.kind is not None and one.kind == first.kind)]
+        first = waiting[0]
+        batch = [one for one in waiting if one is first or (one.kind is not None and one.kind == first.kind)]
         batch = batch[: self.limits.batch]
         for ticket in batch:
             self.pending.remove(ticket)

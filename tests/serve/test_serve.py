@@ -581,6 +581,21 @@ def test_waiting_requests_of_one_kind_are_computed_together(batch: int) -> None:
     assert isinstance(answers[6], asyncio.CancelledError)
 
 
+def test_a_request_that_ends_as_its_turn_comes_stops_no_other() -> None:
+    async def run() -> list[Any]:
+        queue = Queue(Limits())
+        queue.busy = True
+        tasks = [asyncio.create_task(queue.run_together("beam", n, list)) for n in range(3)]
+        await asyncio.sleep(0.05)
+        tasks[1].cancel()  # its task has not run since
+        queue.busy = False
+        queue._next()
+        return await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), 5)
+
+    answers = asyncio.run(run())
+    assert (answers[0], answers[2]) == (0, 2) and isinstance(answers[1], asyncio.CancelledError)
+
+
 def test_texts_computed_together_keep_their_lines_sentences_and_errors(models: list[ServedModel]) -> None:
     texts = ["W1 w2. W3!\n\nW4 w5.", " ", "w6", "w1 " * (WORDS + 1), "w7\nw8"]
     found = models[0].translate_all(texts, Decoding(nbest=2))
