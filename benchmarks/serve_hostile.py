@@ -3,7 +3,7 @@
     python -m benchmarks.serve_hostile [--model demo] [--requests 1000] [--seed 1]
 
 A fault is a status of 500, a refusal that is no JSON object with ``error``, ``expected`` and ``got``, an answer that
-does not come, or a traceback in the output of the server. HTTP that cannot be read may end in a closed connection or in
+does not come, or an error in the output of the server. HTTP that cannot be read may end in a closed connection or in
 one line of plain text. Between the requests, a plain one must get its right answer.
 """
 
@@ -29,7 +29,7 @@ import click
 
 from nmt.serve.limits import BODY, TEXT, WORDS
 
-PATIENCE = 30  # seconds until an answer counts as lost
+PATIENCE = 60  # seconds until an answer counts as lost; a busy machine may take long for 1,000 pieces
 ATONCE = 8  # requests that are sent at the same time
 PLAIN = "A dog runs across the grass."
 ODD: list[Any] = [
@@ -280,8 +280,8 @@ def main(model: Path, requests: int, seed: int) -> None:
         faults = [answer.fault for answer in of_kind if answer.fault]
         longest = max(answer.seconds for answer in of_kind)
         print(f"| {kind} | {len(of_kind)} | {statuses} | {longest:.1f} | {'; '.join(sorted(set(faults))) or 0} |")
-    wrong = "Traceback" in printed
-    print(f"\n{len(answers):,} requests; the server printed {'a traceback' if wrong else 'no traceback'}.")
+    wrong = "Traceback" in printed or "open requests go on" in printed
+    print(f"\n{len(answers):,} requests; the server printed {'an error' if wrong else 'no error'}.")
     if wrong:
         print(printed[-3000:], file=sys.stderr)
     sys.exit(wrong or any(answer.fault for answer in answers))
