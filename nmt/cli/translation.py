@@ -86,8 +86,18 @@ def decode(
 @click.argument("text", type=PATH)
 @click.argument("out", type=OUTPUT)
 @config_option
+@direction_options
 @device_options
-def translate_text(model: Path, text: Path, out: Path, settings: str, device: str, threads: int | None) -> None:
+def translate_text(
+    model: Path,
+    text: Path,
+    out: Path,
+    settings: str,
+    source_language: str | None,
+    target_language: str | None,
+    device: str,
+    threads: int | None,
+) -> None:
     """Translate the raw file TEXT with MODEL into OUT, line by line, as one side of training pairs for `nmt mix`."""
     from nmt.config.decoding import Decoding
     from nmt.system.gpus import claim_gpu
@@ -96,7 +106,7 @@ def translate_text(model: Path, text: Path, out: Path, settings: str, device: st
 
     decoding = load_settings(Decoding, settings)
     with claim_gpu(device), recorded("translate-text", out):
-        translate_file(model, text, out, decoding, device, threads)
+        translate_file(model, text, out, decoding, device, threads, (target_language, source_language))
 
 
 @click.command()

@@ -16,9 +16,18 @@ from nmt.system.files import atomic_directory, build_stored, check_not_input, re
 from nmt.system.lines import count_lines, read_lines
 from nmt.text.clean import clean_line, restore
 from nmt.translation.decode_file import decode_file
+from nmt.translation.directions import choose_direction, read_pairs
 
 
-def translate_text(model: Path, text: Path, out: Path, decoding: Decoding, device: str, threads: int | None) -> None:
+def translate_text(
+    model: Path,
+    text: Path,
+    out: Path,
+    decoding: Decoding,
+    device: str,
+    threads: int | None,
+    languages: tuple[str | None, str | None] = (None, None),
+) -> None:
     """Translate a raw file line by line into a raw file, and write ``decoding.json`` next to it.
 
     An interrupted job continues where it stopped, see `nmt.translation.decode_file.decode_file`.
@@ -30,6 +39,7 @@ def translate_text(model: Path, text: Path, out: Path, decoding: Decoding, devic
         decoding: settings of the search.
         device: ``auto``, ``cpu`` or ``cuda``.
         threads: CPU threads; None for PyTorch's default.
+        languages: target and source, of a model that was trained on several pairs (`choose_direction`).
 
     Raises:
         ConfigError, DataError: see `nmt.translation.decode_file.decode_file`.
@@ -37,16 +47,18 @@ def translate_text(model: Path, text: Path, out: Path, decoding: Decoding, devic
     """
     check_not_input(out, [text])
     recipe = read_json(model / "cleaning.json")
-    source, target = recipe["languages"].split("-")
+    target, source = languages
+    source, target = choose_direction(model, read_pairs(recipe["languages"], model / "cleaning.json"), source, target)
     cleaning = build_stored(Cleaning, recipe["cleaning"], model / "cleaning.json")
     cleaned = out.with_name(f".{out.name}.cleaned")
     write_lines(cleaned, (clean_line(line, source, cleaning) for line in read_lines(text)))
     decode_file(
-        model, cleaned, out, decoding, device, threads, finish=lambda line: restore(line, target, cleaning), name=text
-    )
+        model, cleaned, out, decoding, device, threads, finish=lambda line: restore(line, target, cleaning), name=text,
+        languages=(target, source),
+    )  # fmt: skip
     record = read_json(out.with_name("decoding.json"))
     speed = round(record["sentences"] / max(record["seconds"], 1e-3), 1)
-    record |= {"languages": recipe["languages"], "text_sha256": sha256(text), "sentences_per_second": speed}
+    record |= {"languages": f"{source}-{target}", "text_sha256": sha256(text), "sentences_per_second": speed}
     record |= {"model": str(model), "provenance": read_json(model / "provenance.json")}
     write_json(out.with_name("decoding.json"), record)
     cleaned.unlink()

@@ -113,6 +113,9 @@ def test_commands_name_the_language(folder: Path, tmp_path: Path) -> None:
     code, output = run("decode", model, text, tmp_path / "out/hypotheses.txt", *options)
     assert code == 0, output
     assert read_json(tmp_path / "out/decoding.json")["languages"] == "en-fr"
+    code, output = run("translate-text", model, text, tmp_path / "added/translations.txt", *options)
+    assert code == 0, output
+    assert read_json(tmp_path / "added/decoding.json")["languages"] == "en-fr"
 
 
 def test_a_served_model_translates_into_the_language_of_the_request(translator: Translator) -> None:
