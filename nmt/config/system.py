@@ -200,6 +200,11 @@ class System(Strict):
         return "back" if self.back_translation else "forward"
 
     @property
+    def translated_pair(self) -> str:
+        """The pair of languages in which `added` is translated."""
+        return f"{self.target}-{self.source}" if self.added_direction == "back" else self.languages
+
+    @property
     def without_last_added(self) -> Self:
         """The same system without `added`, trained on the text that it is added to."""
         return self.model_copy(update={f"{self.added_direction}_translation": None})

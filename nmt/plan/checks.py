@@ -253,10 +253,10 @@ def _check_translator(where: str, system: System, tables: Mapping[str, Table]) -
     """Reject a model that translates other languages, lacks the checkpoint, or cannot decode as asked."""
     assert system.added
     added, model = system.added, _translator(where, system.added, tables)
-    expected = f"{system.target}-{system.source}" if system.added_direction == "back" else system.languages
-    if model.languages != expected:
+    if system.translated_pair not in model.pairs:
         raise ConfigError(
-            f"{where}.model: expected a system for {expected}, got {added.model}, which translates {model.languages}"
+            f"{where}.model: expected a system for {system.translated_pair}, got {added.model}, which translates "
+            f"{model.languages}"
         )
     if why := why_not_kept(added.at, model.training):
         raise ConfigError(f"{where}.at: '{added.at}' is not kept by {added.model}: {why}")

@@ -31,9 +31,11 @@ def download_options(limit: int | None, custom: CustomCorpus | None) -> list[str
     return _limit(limit) + ([f"--custom={as_json(custom)}"] if custom else []) + recorded
 
 
-def translate_text(model: Word, text: Word, out: Word, *, config: Word, device: Word, threads: Word) -> list[str]:
+def translate_text(
+    model: Word, text: Word, out: Word, *options: Word, config: Word, device: Word, threads: Word
+) -> list[str]:
     """Translate text for another system's training."""
-    return _command("translate-text", model, text, out, config=config, device=device, threads=threads)
+    return _command("translate-text", model, text, out, config=config, device=device, threads=threads, options=options)
 
 
 def mix(raw: Word, text: Word, translations: Word, out: Word, *options: Word, languages: Word) -> list[str]:
@@ -163,9 +165,14 @@ def decode(
 
 def decode_options(features: Sequence[Word], lines: Sequence[int] = (), pair: str | None = None) -> list[str]:
     """Options of `decode`: the test set's image features, lines whose attention is written, the pair of languages."""
-    source, _, target = (pair or "").partition("-")
-    languages = [f"--from={source}", f"--to={target}"] if pair else []
+    languages = direction_options(pair) if pair else []
     return [*(_named(images=features[0]) if features else []), *(f"--attend={line}" for line in lines), *languages]
+
+
+def direction_options(pair: str) -> list[str]:
+    """Options of the commands that translate, for a model with several pairs of languages."""
+    source, target = pair.split("-")
+    return [f"--from={source}", f"--to={target}"]
 
 
 def score(

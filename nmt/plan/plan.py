@@ -248,7 +248,9 @@ class Plan:
         assert system.added
         added, text = system.added, system.text_to_translate
         model = self.layout.selected(added.table, added.system, added.seed, added.at)
-        return Translation(model, self.layout.raw(text), text.languages, as_json(added.decoding))
+        several = len(self.system(added.table, added.system).pairs) > 1
+        options = commands.direction_options(system.translated_pair) if several else []
+        return Translation(model, self.layout.raw(text), text.languages, as_json(added.decoding), options)
 
     def mixture(self, folder: str) -> Mixture:
         """The texts that a folder of raw text with added pairs is made from."""

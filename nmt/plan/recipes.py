@@ -22,6 +22,7 @@ class Translation(NamedTuple):
     language: str
     config: str
     """The decoding, as JSON."""
+    options: list[str]
 
 
 class PairScores(NamedTuple):

@@ -14,6 +14,7 @@ from nmt.config.workflow import Workflow
 from nmt.corpora.own import write_custom
 from nmt.plan import commands
 from nmt.plan import layout as plan_layout
+from nmt.plan.checks import check_added_text
 from nmt.plan.layout import Layout
 from nmt.plan.parents import check_parents
 from nmt.plan.plan import Plan
@@ -118,6 +119,22 @@ def test_a_child_inherits_subwords_only_for_targets_that_have_a_tag(tmp_path: Pa
     unfit = load(tmp_path, systems={"several": SEVERAL | {"languages": ["en-fr", "de-en"]}, "one": child})
     with pytest.raises(ConfigError, match="expected a parent with subwords of en-de, got one of en-fr,de-en"):
         check_parents("t", {"t": unfit}, Workflow(tables=["t"]), own_files=False)
+
+
+def test_a_model_of_several_pairs_translates_text_for_another_system(tmp_path: Path) -> None:
+    added = {"model": "t/several", "at": "last", "text": "multi30k"}
+    table = load(tmp_path, systems={"several": SEVERAL, "one": ONE | {"back_translation": added}})
+    plan = Plan(Workflow(tables=["t"]), {"t": table})
+    check_added_text("t", plan.tables, plan.settings)
+    made = plan.translation(str(plan.layout.translations(table.systems["one"])))
+    assert made.options == ["--from=de", "--to=en"] and made.language == "de"
+    french = load(
+        tmp_path, systems={"several": SEVERAL, "one": ONE | {"languages": "en-fr", "back_translation": added}}
+    )
+    with pytest.raises(
+        ConfigError, match="expected a system for fr-en, got t/several, which translates en-de,en-fr,de-en"
+    ):
+        check_added_text("t", {"t": french}, plan.settings)
 
 
 def test_each_pair_reads_the_sources_that_have_both_of_its_languages(tmp_path: Path) -> None:

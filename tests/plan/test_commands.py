@@ -27,6 +27,7 @@ VALUES: dict[str, object] = {
 }  # fmt: skip
 OPTIONS: dict[str, list[str]] = {
     "download": commands.download_options(5, CustomCorpus.model_validate({"train": {"en": "a.en"}})),
+    "translate_text": commands.direction_options("de-en"),
     "mix": commands.mix_options(AddedText(model="table/system", text="scenes", copies=2, tag="bt")),
     "score_pairs": commands.score_pairs_options(["my model", "reverse"]),
     "clean": ["--shard", "1/2"],

@@ -21,6 +21,7 @@ rule translate_text:
     params:
         config=lambda w: translation(w).config,
         language=lambda w: translation(w).language,
+        options=lambda w, input: translation(w).options,
     shell:
         resumable(
             logged(
@@ -28,6 +29,7 @@ rule translate_text:
                     "{input.model}",
                     "{input.text}/train.{params.language}",
                     "{output.translations}",
+                    "{params.options}",
                     config="{params.config:q}",
                     device="{resources.device}",
                     threads="{threads}",
