@@ -179,7 +179,8 @@ def draw(log_probs: Tensor, config: Decoding, random: torch.Generator) -> Tensor
         probabilities[:, config.top_k :] = 0
     if config.top_p < 1:
         before = probabilities.cumsum(-1) - probabilities
-        probabilities[before >= config.top_p * probabilities.sum(-1, keepdim=True)] = 0
+        beyond = before >= config.top_p * probabilities.sum(-1, keepdim=True)
+        probabilities[:, 1:][beyond[:, 1:]] = 0  # the first piece stays: a tiny top_p is 0 in float32
     return columns.gather(1, torch.multinomial(probabilities, 1, generator=random))
 
 
