@@ -22,7 +22,8 @@ ENV PIP_NO_CACHE_DIR=1
 
 FROM source AS build-run
 ARG TORCH=cpu
-RUN python3 envs/install.py run --torch "$TORCH" --venv /opt/nmt
+ARG EXTRAS=
+RUN python3 envs/install.py run $EXTRAS --torch "$TORCH" --venv /opt/nmt
 
 FROM source AS build-translate
 ARG TORCH=cpu

@@ -1,15 +1,12 @@
 """A training's state in a bucket: what is sent, in which order, and what another machine has of it."""
 
 import json
-import os
-import socket
-import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from buckets import s3_server
 
 from nmt.system.buckets import state as module
 from nmt.system.buckets.copies import check_environment, link_copies
@@ -156,31 +153,16 @@ def test_the_environment_must_name_a_bucket(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The address of an S3 server on this machine."""
-    pytest.importorskip("moto.server", reason="needs moto[server]: python3 envs/install.py dev moto")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    process = subprocess.Popen([sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)])
-    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "test")
-    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-    try:
-        for _ in range(100):
-            with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", port)) == 0:
-                    break
-            time.sleep(0.1)
-        yield os.environ["AWS_ENDPOINT_URL"]
-    finally:
-        process.kill()
-        process.wait()
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    pytest.importorskip("moto.server", reason="python3 envs/install.py dev moto")
+    with s3_server() as variables:
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        yield
 
 
 @pytest.mark.long
-def test_a_real_server_keeps_the_state(server: str, state: Path, tmp_path: Path) -> None:
+def test_a_real_server_keeps_the_state(server: None, state: Path, tmp_path: Path) -> None:
     import boto3
 
     boto3.resource("s3").create_bucket(Bucket="bucket")
