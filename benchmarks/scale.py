@@ -6,6 +6,10 @@ Each stage runs in its own process. The text is random. Each language has 50,000
 law. Lengths are log-normal, 15 words on average; 5 of 100 pairs repeat an earlier pair. The text is in a temporary
 folder; 10^7 pairs need 12 GB.
 
+The costs are pairs a second, processor time, peak memory, the size of the output, and the temporary space beside it.
+``--killed`` kills cleaning, subword learning and encoding with SIGKILL halfway and starts them again; the work that was
+lost is the processor time of both runs less that of one without a kill.
+
 Cleaning has the settings for large corpora: NFC, invisible characters, lowercase, filters of length and ratio, no
 repeated pairs. Up to ``--tokenised`` pairs are also cleaned with the default, which has Moses punctuation and
 tokenisation. Only the first ``--decoded`` lines are translated.
@@ -13,21 +17,26 @@ tokenisation. Only the first ``--decoded`` lines are translated.
 
 import json
 import os
+import shutil
+import signal
 import sys
 import tempfile
+import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import click
 import numpy as np
 
+from nmt.system.files import sha256
 from nmt.system.lines import count_lines
 
 FILTERS = {"tokenize": "none", "punctuation": False, "deduplicate": True, "max_words": 50, "max_ratio": 5}
 SUBWORDS = {"size": 16000}
 MODEL = {"layers": 1, "width": 64, "ffn": 128, "heads": 2}
-TRAINING = {"updates": 1, "batch": "1024 tokens", "validation_bleu": False}
+TRAINING = {"updates": 50, "batch": "1024 tokens", "validation_bleu": False, "checkpoint_every": "50 updates"}
 DECODING = {"beam": 1, "length_factor": 1.0}
 WORDS, BLOCK, REPEATED = 50_000, 10_000, 0.05
 SYLLABLES = {
@@ -43,16 +52,54 @@ class Cost:
     wall: float  # seconds
     processor: float  # seconds of user and system time
     memory: float  # peak in MB
+    disk: float  # MB that it left
+    temporary: float  # MB that it used besides, at most
 
 
-def measured(*command: str) -> Cost:
-    """Run a command and return its cost; exit if it fails."""
-    started = time.perf_counter()
+class Watched(threading.Thread):
+    """Looks at the size of a folder twice a second."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(daemon=True)
+        self.folder, self.before, self.most = folder, size_of(folder), 0.0
+        self._ended = threading.Event()
+        self.start()
+
+    def run(self) -> None:
+        while not self._ended.wait(0.5):
+            self.most = max(self.most, size_of(self.folder))
+
+    def end(self) -> tuple[float, float]:
+        """Return what was left, and what was used besides."""
+        self._ended.set()
+        self.join()
+        after = size_of(self.folder)
+        return after - self.before, max(0.0, self.most - after)
+
+
+def size_of(folder: Path) -> float:
+    """Return the size of the files in a folder in MB; files that vanish meanwhile count nothing."""
+    total = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with suppress(FileNotFoundError):
+                total += Path(place, name).stat().st_size
+    return total / 1e6
+
+
+def measured(folder: Path, *command: str, kill_after: float | None = None) -> Cost:
+    """Run a command that writes into a folder, and return its cost; exit if it fails without being killed."""
+    started, watched = time.perf_counter(), Watched(folder)
     pid = os.posix_spawn(sys.executable, [sys.executable, *command], os.environ | {"OMP_NUM_THREADS": "1"})
+    killer = threading.Timer(kill_after or 0, os.kill, (pid, signal.SIGKILL))
+    if kill_after:
+        killer.start()
     _, status, used = os.wait4(pid, 0)
-    if status:
+    killer.cancel()
+    if status and not kill_after:
         sys.exit(f"{' '.join(command)}: ended with {os.waitstatus_to_exitcode(status)}")
-    return Cost(time.perf_counter() - started, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024)
+    cost = time.perf_counter() - started, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
+    return Cost(*cost, *watched.end())
 
 
 def lexicon(language: str) -> list[str]:
@@ -92,31 +139,30 @@ def generate(folder: Path, size: int) -> None:
     (folder / "corpus.json").write_text(json.dumps({"corpus": "made-up", "splits": {"train": {}, "valid": {}}}))
 
 
-def model_of(encoded: Path, folder: Path) -> Path:
-    """Train a model for one update. Its decoding costs as much as that of a good model."""
-    settings = json.dumps({"model": MODEL, "training": TRAINING})
-    measured("-m", "nmt", "train", str(encoded), str(folder / "run"), "--config", settings, "--device", "cpu")
-    measured("-m", "nmt", "average", str(folder / "run"), str(folder / "model"), "--encoded", str(encoded))
-    return folder / "model"
-
-
-def stages(folder: Path, size: int, tokenised: int, decoded: int) -> dict[str, tuple[int, Cost]]:
+def stages(folder: Path, size: int, tokenised: int, decoded: int, killed: bool) -> dict[str, tuple[int, Cost]]:
     """Run the stages; return pairs (for decoding, lines) and cost of each stage."""
     raw, clean, subwords, encoded = (str(folder / name) for name in ("raw", "clean", "subwords", "encoded"))
     pair, costs = ["--languages", "en-de"], dict[str, tuple[int, Cost]]()
 
-    def stage(name: str, count: int, *arguments: str) -> None:
-        costs[name] = count, measured("-m", "nmt", *arguments)
+    def stage(name: str, count: int, *arguments: str, out: str = "") -> None:
+        costs[name] = count, measured(folder, "-m", "nmt", *arguments)
         print(f"{size:>12,} {name:40} {row(*costs[name])}", flush=True)
+        if killed and out:
+            again = interrupted(folder, Path(out), costs[name][1], *arguments)
+            print(f"{size:>12,} {name:40} lost by a kill: {again:.1f} s of processor time", flush=True)
 
     generate(folder / "raw", size)
-    stage("cleaning", size, "clean", raw, clean, *pair, "--config", json.dumps(FILTERS))
+    stage("cleaning", size, "clean", raw, clean, *pair, "--config", json.dumps(FILTERS), out=clean)
     if size <= tokenised:
         stage("cleaning, tokenised", size, "clean", raw, f"{clean}-tokenised", *pair)
     kept = count_lines(Path(clean, "train.en"))
-    stage("subword learning", kept, "subwords", clean, subwords, *pair, "--config", json.dumps(SUBWORDS))
-    stage("encoding", kept, "encode", clean, subwords, encoded, *pair)
-    model, lines = str(model_of(Path(encoded), folder)), min(kept, decoded)
+    stage("subword learning", kept, "subwords", clean, subwords, *pair, "--config", json.dumps(SUBWORDS), out=subwords)
+    stage("encoding", kept, "encode", clean, subwords, encoded, *pair, out=encoded)
+    run, model = str(folder / "run"), str(folder / "model")
+    options = ["--config", json.dumps({"model": MODEL, "training": TRAINING}), "--device", "cpu", "--threads", "1"]
+    stage("training, 50 updates", kept, "train", encoded, run, *options)
+    measured(folder, "-m", "nmt", "average", run, model, "--encoded", encoded)
+    lines = min(kept, decoded)
     with Path(clean, "train.en").open("rb") as text, (folder / "source").open("wb") as source:
         source.writelines(line for line, _ in zip(text, range(lines), strict=False))
     arguments = [model, str(folder / "source"), str(folder / "out"), "--config", json.dumps(DECODING)]
@@ -124,25 +170,38 @@ def stages(folder: Path, size: int, tokenised: int, decoded: int) -> dict[str, t
     return costs
 
 
+def interrupted(folder: Path, out: Path, whole: Cost, *arguments: str) -> float:
+    """Kill a stage halfway, run it again, and return the processor time that was lost; its output is the same."""
+    kept = out.rename(out.with_name(f"{out.name}-kept"))
+    costs = [measured(folder, "-m", "nmt", *arguments, kill_after=seconds) for seconds in (whole.wall / 2, None)]
+    for path in kept.iterdir():  # a model of sentencepiece contains the name of a temporary file
+        assert path.suffix == ".model" or path.name == "meta.json" or sha256(path) == sha256(out / path.name), path
+    shutil.rmtree(kept)
+    return sum(cost.processor for cost in costs) - whole.processor
+
+
 def row(count: int, cost: Cost) -> str:
     speeds = f"{count / cost.processor:,.0f} | {count / cost.wall:,.0f}"
-    return f"| {count:,} | {speeds} | {cost.processor:,.1f} | {cost.memory:,.0f} |"
+    space = f"{cost.disk:,.0f} | {cost.temporary:,.0f}"
+    return f"| {count:,} | {speeds} | {cost.processor:,.1f} | {cost.memory:,.0f} | {space} |"
 
 
 @click.command()
 @click.option("--sizes", default="10000,100000,1000000", help="Numbers of pairs of the corpora.")
 @click.option("--tokenised", default=100_000, help="Pairs of the largest corpus that is also cleaned with Moses.")
 @click.option("--decoded", default=10_000, help="Greatest number of decoded lines.")
+@click.option("--killed", is_flag=True, help="Also kill stages halfway, and run them again.")
 @click.option("--folder", default=tempfile.gettempdir(), help="Parent of the temporary folder.")
-def main(sizes: str, tokenised: int, decoded: int, folder: str) -> None:
+def main(sizes: str, tokenised: int, decoded: int, killed: bool, folder: str) -> None:
     """Print the table of benchmarks/scale.md."""
     lines: dict[str, list[str]] = {}
     for size in map(int, sizes.split(",")):
         with tempfile.TemporaryDirectory(dir=folder) as scratch:
-            for name, measure in stages(Path(scratch), size, tokenised, decoded).items():
+            for name, measure in stages(Path(scratch), size, tokenised, decoded, killed).items():
                 lines.setdefault(name, []).append(row(*measure))
     for name, rows in lines.items():
-        heading = "| pairs | a second of processor time | a second | processor s | peak MB |\n|---|---|---|---|---|"
+        heading = "| pairs | a second of processor time | a second | processor s | peak MB | disk MB | temporary MB |"
+        heading += "\n|---|---|---|---|---|---|---|"
         print(f"\n{name}\n\n{heading}\n" + "\n".join(rows))
 
 

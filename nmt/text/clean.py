@@ -40,7 +40,7 @@ from nmt.text.steps import devanagari, hyphens, ranges, symbols
 from nmt.text.tokenize import detokenize, normalize_punctuation, tokenize
 from nmt.text.transliterate import scheme, to_devanagari, to_latin
 
-CHUNK = 1_000_000
+CHUNK = 250_000
 """Pairs per chunk: chunks are written to disk one by one, and shards divide them among machines."""
 BATCH = 1000
 """Pairs per task of a worker process."""
