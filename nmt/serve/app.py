@@ -26,7 +26,7 @@ from nmt.config.types import Strict
 from nmt.serve.batching import Queue
 from nmt.serve.describe import openapi
 from nmt.serve.door import Door
-from nmt.serve.limits import BODY, NBEST, SAMPLES, TEXT, WORDS, Limits, Rate, Refused, shown
+from nmt.serve.limits import BODY, NBEST, SAMPLES, TEXT, TEXT_PIECES, WORDS, Limits, Rate, Refused, shown
 from nmt.serve.metrics import TYPE, Metrics
 from nmt.serve.models import ServedModel
 
@@ -92,7 +92,7 @@ class Translate(Sentence):
 class Attention(Sentence):
     """The body of POST /api/attention."""
 
-    ids: list[Whole] = Field(max_length=TEXT)
+    ids: list[Whole] = Field(max_length=TEXT_PIECES)
     sublayer: Literal["source", "encoder", "decoder"]
     layer: Whole = Field(ge=1)
 
