@@ -243,5 +243,8 @@ def test_nltk_meteor() -> None:
 
 def test_nltk_without_wordnet_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(__import__("sys").modules, "nltk.corpus", None)
-    with pytest.raises(ConfigError, match=r"meteor_nltk needs the package nltk, which is not installed; pip install"):
+    with pytest.raises(
+        ConfigError,
+        match=r"meteor_nltk needs the package nltk, which is not installed; python3 envs/install.py run meteor",
+    ):
         NltkMeteor()

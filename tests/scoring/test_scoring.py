@@ -287,7 +287,7 @@ def test_translations_of_another_text_or_model_are_refused(tmp_path: Path) -> No
         ("source", r"made with .*t\.en"),
         ("model", r"made with .*weights"),
         ("hypotheses", r"made with .*hypotheses"),
-        ("", "got one of en-fr"),
+        ("", "expected translations of en-de, got en-fr"),
     ]:
         write_json(tmp_path / "decoding.json", right | {f"{what}_sha256": "0"})
         with pytest.raises(DataError, match=message):

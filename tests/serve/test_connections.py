@@ -107,7 +107,10 @@ def test_whole_requests_are_never_closed_for_others() -> None:
         assert go.wait(10)
         return [json.dumps({"text": text}).encode() for text in texts]
 
-    model = cast(ServedModel, SimpleNamespace(name="stub", description=describe, translate_all=translate_all))
+    parts = {"description": describe, "translate_all": translate_all, "languages": ["en", "de"]}
+    stub = SimpleNamespace(name="stub", **parts)
+    stub.toward = lambda *_: stub
+    model = cast(ServedModel, stub)
     body = b'{"model": "stub", "text": "a"}'
     head = b"POST /api/translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     whole = head + b"Content-Length: %d\r\n\r\n" % len(body) + body
