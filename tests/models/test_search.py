@@ -254,8 +254,8 @@ def next_piece_distribution(temperature: float, top_k: int | None, top_p: float)
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"temperature": 0.5}, {"temperature": 2.0}, {"top_k": 3}, {"top_p": 0.8}, {"top_k": 99}, {"top_p": 1e-6}, {"top_p": 5e-324},
-     {"temperature": 2.0, "top_k": 4, "top_p": 0.7}],
+    [{}, {"temperature": 0.5}, {"temperature": 2.0}, {"top_k": 3}, {"top_p": 0.8}, {"top_k": 99}, {"top_p": 1e-6},
+     {"top_p": 5e-324}, {"temperature": 2.0, "top_k": 4, "top_p": 0.7}],
     ids=str,
 )  # fmt: skip
 @torch.inference_mode()
