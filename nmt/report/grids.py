@@ -199,7 +199,6 @@ def _score_cells(row: Json, columns: Sequence[_Column], keys: Sequence[str]) -> 
 def _about(data: Json) -> list[str]:
     """Return sentences that explain the scores."""
     trained = [row for row in data["rows"] if not row["quoted"]]
-    counts = {1 if row.get("ensemble") else len(row["seeds"]) or 1 for row in trained}
     said = []
     if data["synthetic"]:
         where = " (the marked rows)" if len(distinct_of(data["rows"], "synthetic")) > 1 else ""
@@ -222,12 +221,7 @@ def _about(data: Json) -> list[str]:
             f"detokenised output against the raw references ({cells.tokenisers(data)}).{delta}"
         )
         said += [*cells.about_case(data), *_about_metrics(data)]
-    if counts - {1}:
-        said.append(f"Mean ± standard deviation over {' or '.join(map(str, sorted(counts - {1})))} seeds.")
-    if 1 in counts:
-        together = ", or of an ensemble" if any(row.get("ensemble") for row in trained) else ""
-        together += ", or of given translations" if any(row.get("hypotheses") for row in trained) else ""
-        said.append(f"In brackets: the 95 % bootstrap interval of a system trained with one seed{together}.")
+    said += _about_seeds(trained)
     if _cleaned_apart(trained):
         said.append(
             "Some rows of one test set have references that were cleaned differently, so their scores cannot be "
@@ -240,6 +234,19 @@ def _about(data: Json) -> list[str]:
     ]  # fmt: skip
     if any(row["quoted"] for row in data["rows"]):
         said.append("Quoted: a published figure for reference only, not trained here.")
+    return said
+
+
+def _about_seeds(trained: Sequence[Json]) -> list[str]:
+    """What stands behind a score: the mean of several seeds, or the interval of one system."""
+    counts = {1 if row.get("ensemble") else len(row["seeds"]) or 1 for row in trained}
+    said = []
+    if counts - {1}:
+        said.append(f"Mean ± standard deviation over {' or '.join(map(str, sorted(counts - {1})))} seeds.")
+    if 1 in counts:
+        together = ", or of an ensemble" if any(row.get("ensemble") for row in trained) else ""
+        together += ", or of given translations" if any(row.get("hypotheses") for row in trained) else ""
+        said.append(f"In brackets: the 95 % bootstrap interval of a system trained with one seed{together}.")
     return said
 
 
