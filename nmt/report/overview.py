@@ -28,7 +28,7 @@ INCOMPARABLE = (
     "published ones."
 )
 LABEL = 52  # characters of a system's name in the figure
-LINE, MARGIN = 0.165, 0.75  # inches of height: a row, and the title and axis of a panel
+LINE, MARGIN = 0.18, 0.75  # inches of height: a row, and the title and axis of a panel
 
 
 def overview(results: Path, page: Path) -> None:
@@ -100,7 +100,12 @@ def _cells(row: Json, folder: str) -> list[str]:
 
 
 def draw(groups: Groups, out: Path) -> None:
-    """Draw one panel per report, in two columns. In a row, a ring is the published figure and a dot is ours."""
+    """Draw one panel per report, in two columns. In a row, a ring is the published figure and a dot is ours.
+
+    Rows whose published figure is of other text have no place in it, unless there are no others.
+    """
+    comparable = {report: [row for row in rows if row["comparable"]] for report, rows in groups.items()}
+    groups = {report: rows for report, rows in comparable.items() if rows} or groups
     columns = _columns(groups)
     heights = [[MARGIN + LINE * len(groups[report]) for report in column] for column in columns]
     with pyplot.rc_context(STYLE | {"font.size": 8, "axes.titlesize": 9, "axes.titlepad": 4, "ytick.major.size": 0}):
