@@ -127,7 +127,7 @@ def _clean(found: Estimate, plan: Plan, system: System, cleaned: Path, threads: 
     Returns:
         How many times the sample's training text the whole is.
     """
-    raw, custom = cleaned.with_name(f"{cleaned.name}.raw"), plan.settings.corpora.get(system.corpus)
+    raw, custom = cleaned.parents[1] / "raw" / cleaned.name, plan.settings.corpora.get(system.corpus)
     limit, watch = min(SAMPLE, plan.settings.limit or SAMPLE), Stopwatch()
     fetch(
         system.corpus, system.languages, raw, mirror=plan.settings.mirror, limit=limit, custom=custom,

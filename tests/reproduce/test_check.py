@@ -61,7 +61,7 @@ def test_a_training_of_few_updates_is_measured_and_no_temporary_folder_named(
     table.write_text(table.read_text().replace("epochs: 40", "updates: 2"))
     code, said = run("check", "mine", "--cores", "2")
     assert code == 0 and found[0].updates == 2 and found[0].per_update > 0.001
-    assert "sample of mine/raw/held_out.en:" in said
+    assert "sample of mine/raw/en-de/held_out.en:" in said
 
 
 def test_missing_files_stop_it(own: Path) -> None:

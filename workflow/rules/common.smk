@@ -107,7 +107,7 @@ wildcard_constraints:
     way="back|forward",
     mixture=r"(back|forward)-[0-9a-f]{8}",
     recipe=PAIR + r"-[0-9a-f]{8}(-first\d+)?",
-    languages=f"{LANGUAGE}(-{LANGUAGE})?|" + r"\d+pairs-[0-9a-f]{8}",
+    languages=rf"{LANGUAGE}(-{LANGUAGE})?|\d+pairs-[0-9a-f]{{8}}",
     cleaning=r"clean-[0-9a-f]{8}",
     scores=r"scores-[0-9a-f]{8}",
     subwords=r"[a-z]+\d+-(from-)?[0-9a-f]{8}",
