@@ -141,6 +141,7 @@ def test_what_is_restored_is_done_too(project: Project, bare: dict[str, str]) ->
 
 
 @pytest.mark.integration
+@pytest.mark.long
 def test_an_ensemble_is_made_when_all_its_models_are(project: Project, bare: dict[str, str]) -> None:
     system = changed(updates=4, checkpoint_every="4 updates") | {"seeds": [1, 2]}
     row = {"label": "both", "system": "short", "at": "last", "ensemble": True, "decoding": DECODING}

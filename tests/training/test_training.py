@@ -103,7 +103,13 @@ def undisturbed(copy_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     ("kind", "model", "peak", "updates"),
     [
         ("transformer", {"layers": 2, "width": 64, "ffn": 128, "dropout": 0.0}, 0.003, 800),
-        ("local attention", {"layers": 1, "width": 64, "dropout": 0.1, "teacher_forcing": 1.0}, 0.01, 1100),
+        pytest.param(
+            "local attention",
+            {"layers": 1, "width": 64, "dropout": 0.1, "teacher_forcing": 1.0},
+            0.01,
+            1100,
+            marks=pytest.mark.long,
+        ),
     ],
 )
 def test_the_copy_task_is_learned(

@@ -102,6 +102,7 @@ def test_scenes_from_nothing_to_a_translating_model(tmp_path: Path) -> None:
     assert len(translated.stdout.splitlines()) == 2
 
 
+@pytest.mark.long
 def test_scenes_with_their_pictures(tmp_path: Path) -> None:
     model = {"kind": "multimodal", "backbone": "efficientnet-lite0", "layers": 1, "width": 32, "ffn": 64, "heads": 2}
     training = {"batch": "512 tokens", "updates": 6, "validation_bleu": False}
@@ -147,6 +148,7 @@ def mixed_text(results: Path) -> tuple[list[str], list[str], dict[str, Any]]:
     return source, target, json.loads((raw / "corpus.json").read_text())
 
 
+@pytest.mark.long
 def test_a_system_trained_on_what_another_translates_back(tmp_path: Path) -> None:
     tables = {"trial": back_translating("scenes", "mine", "test")}
     more = [f"Ein Hund sieht {number} Katzen." for number in range(60)]
