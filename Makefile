@@ -29,7 +29,7 @@ install: $(RUN)  ## make .venv from the lock envs/run.txt
 run: $(RUN)  ## build the tables that config.yaml lists
 	$(BIN)/snakemake --cores all $(ARGS)
 
-test-fast: $(DEV)  ## run the unit tests, which start no processes: 100 seconds on two cores
+test-fast: $(DEV)  ## run the unit tests, which start no processes: two minutes on two cores
 	$(PYTEST) -m "not integration and not long" $(ARGS)
 
 test: $(DEV)  ## run all tests but the slow ones: under 8 minutes on two cores
