@@ -18,6 +18,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
+from nmt.system.errors import ConfigError
 from nmt.system.locks import holder, try_lock, wait_for_lock
 
 SHOWN = 3
@@ -97,7 +98,13 @@ class Claims:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        self._folder.mkdir(parents=True, exist_ok=True)
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigError(
+                f"results: {self.results}: expected a folder that can be made and written, got: {error.strerror}; set "
+                "another one in config.yaml, or with --config results=FOLDER"
+            ) from None
         lock = wait_for_lock(self.results / ".workflow.lock", 0.05)
         try:
             yield

@@ -56,16 +56,21 @@ def load_settings(settings: Mapping[str, Any], where: str) -> Workflow:
         where: the file.
 
     Raises:
-        ConfigError: as `nmt.config.yaml.validate` does.
+        ConfigError: as `nmt.config.yaml.validate` does; or the results folder cannot be one.
     """
     text = read_config(Path(where))
     try:
-        return validate(Workflow, settings, text, where)
+        valid = validate(Workflow, settings, text, where)
     except ConfigError:
         with suppress(ConfigError):
             parse(Workflow, text, where)
             text, where = "", "--config"
-        return validate(Workflow, settings, text, where)
+        valid = validate(Workflow, settings, text, where)
+    results = Path(valid.results)
+    file = next((path for path in (results, *results.parents) if path.exists() and not path.is_dir()), None)
+    if file:
+        raise ConfigError(f"results: {results}: expected a folder, or one that can be made; {file} is a file")
+    return valid
 
 
 def load_tables(names: Iterable[str], requested: Container[str]) -> dict[str, Table]:

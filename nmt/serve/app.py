@@ -275,13 +275,14 @@ def parse(shape: type[QuestionType], body: bytes) -> QuestionType:
         if first["type"] == "json_invalid":
             raise Refused(400, "body is not JSON", "a JSON object", shown(first["msg"])) from None
         where = ".".join(map(str, first["loc"])) or "body"
+        if first["type"] == "missing":
+            needed = [name for name, field in shape.model_fields.items() if field.is_required()]
+            raise Refused(422, f"missing key: {where}", f"an object with {', '.join(needed)}", "no such key") from None
         raise Refused(422, f"wrong value: {shown(where)}", first["msg"], _got(first)) from None
 
 
 def _got(problem: ErrorDetails) -> str:
     """Describe a wrong value: a number out of range itself, otherwise only its type, since it could be the text."""
-    if problem["type"] == "missing":
-        return "nothing"
     out_of_range = problem["type"] in ("greater_than_equal", "less_than_equal")
     return shown(problem["input"]) if out_of_range else type(problem["input"]).__name__
 

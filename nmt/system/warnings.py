@@ -12,6 +12,7 @@ from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import build_stored, read_json, write_json
 
 SUFFIX = ".warnings.json"
@@ -84,10 +85,12 @@ def warn(
 
 @contextmanager
 def renamed(folder: Path, name: str) -> Iterator[None]:
-    """Let the warnings of a block call a temporary folder by a name that tells the reader what it was."""
+    """Let the warnings and errors of a block call a temporary folder by a name that tells the reader what it was."""
     token = _renamed.set((str(folder), name))
     try:
         yield
+    except (ConfigError, DataError) as error:
+        raise type(error)(str(error).replace(str(folder), name)) from None
     finally:
         _renamed.reset(token)
 

@@ -233,10 +233,11 @@ def _learn(texts: list[Path], prefix: Path, config: Subwords, threads: int, tags
         raise DataError(f"{prefix}.model: cannot be written: {error}; make room on the disk, then run again") from None
     except RuntimeError as error:
         names = " and ".join(map(str, texts))
-        reason = str(error).rpartition("] ")[2].strip() or str(error).strip()  # without sentencepiece's source lines
+        text = str(error)
+        reason = (text.rpartition("] ")[2].strip() or text.strip()).rstrip(".")  # without sentencepiece's source lines
         raise ConfigError(
             f"subwords.size: {config.size} pieces cannot be learned from {names}: {reason}; "
-            f"choose a {_LARGER if 'required_chars' in str(error) else 'smaller size, or add text'}"
+            f"choose a {_LARGER if 'required_chars' in text else 'smaller size, or add text'}"
         ) from None
 
 

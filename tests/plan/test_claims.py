@@ -11,6 +11,8 @@ from snakes import ROOT, SYSTEM, TABLE, Project
 
 from nmt.plan import claims
 from nmt.plan.claims import Claims
+from nmt.plan.load import load_settings
+from nmt.system.errors import ConfigError
 
 
 @pytest.fixture(autouse=True)
@@ -106,3 +108,13 @@ def test_two_workflows_at_once_share_their_stages(tmp_path: Path) -> None:
     assert sum("planning again" in text for text in said) == 1
     stages = [call.split()[0] for call in (tmp_path / "calls").read_text().splitlines()]
     assert sorted(stages) == ["clean", "download", "encode", "encode", "subwords", "subwords"]
+
+
+def test_a_results_folder_that_cannot_be_is_refused_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "config.yaml").write_text("tables: [scenes]\n")
+    with pytest.raises(ConfigError, match=r"results: .*file/mine: expected a folder.*file is a file"):
+        load_settings({"tables": ["scenes"], "results": str(tmp_path / "file" / "mine")}, str(tmp_path / "config.yaml"))
+    held = Claims(tmp_path / "file")
+    with pytest.raises(ConfigError, match="expected a folder that can be made and written"):
+        held.take(held.files([], []))

@@ -28,7 +28,7 @@ from starlette.types import Message
 
 from nmt.cli.main import main
 from nmt.config.decoding import Decoding
-from nmt.serve.app import build
+from nmt.serve.app import Translate, build, parse
 from nmt.serve.batching import Queue
 from nmt.serve.limits import BODY, PIECES, SAMPLES, TEXT, WORDS, Limits, Rate, Refused
 from nmt.serve.models import ServedModel, load
@@ -1129,3 +1129,10 @@ def test_pieces_join_to_words_and_weights_with_them(page: "Page") -> None:
     expected = torch.stack([summed[:2].mean(0), summed[2], summed[3]])
     torch.testing.assert_close(torch.tensor(found[2], dtype=torch.double), expected)
     assert torch.tensor(found[2]).sum(1).tolist() == pytest.approx([1, 1, 1])
+
+
+def test_a_missing_key_is_named() -> None:
+    with pytest.raises(Refused) as refused:
+        parse(Translate, b'{"text": "a"}')
+    expected = {"error": "missing key: model", "expected": "an object with model, text", "got": "no such key"}
+    assert (refused.value.status, refused.value.content) == (422, expected)

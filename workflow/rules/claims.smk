@@ -23,7 +23,7 @@ def unfinished():
 
 def claim_files():
     """Wait until no other workflow uses the files of this one. Plan again if another one has made some of them."""
-    if not CLAIMS.take(unfinished()):
+    if not or_exit(CLAIMS.take, unfinished()):
         print("nmt: another workflow has made files of this one; planning again", file=sys.stderr)
         sys.stdout.flush()
         os.chdir(workflow.workdir_init)
