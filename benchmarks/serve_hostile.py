@@ -224,7 +224,7 @@ def fault(kind: str, status: int, received: bytes) -> str:
 
 
 def plain_answer(port: int, question: Texts) -> Any:
-    """The answer to a plain request; raises an error if there is none."""
+    """The answer to a plain request; raises an error if the server gives no answer."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
     connection.request("POST", "/api/translate", json.dumps(question), {"Content-Type": "application/json"})
     answer = json.loads(connection.getresponse().read())

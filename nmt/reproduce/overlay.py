@@ -98,7 +98,7 @@ class Overlay:
     def _matches(self, run: Run) -> bool:
         try:
             return run.matches(self.theirs(run.folder / "training.json"))
-        except (DataError, KeyError, OSError):  # there is none, or it is of another version
+        except (DataError, KeyError, OSError):  # the file is missing, or of another version
             return False
 
     def model(self, table: str, system: str, seed: int | str, at: str) -> bool:

@@ -49,7 +49,7 @@ def serve(
         engine: see `nmt.config.decoding.Decoding`.
 
     Raises:
-        ConfigError: the address cannot be bound; a name is none; ``device`` is cuda, but PyTorch can use no GPU; or
+        ConfigError: the address cannot be bound; a host name is not valid; ``device`` is cuda, but PyTorch can use no GPU; or
             the engine does not support a model.
         DataError: a model directory is missing or damaged.
     """
