@@ -49,8 +49,8 @@ def serve(
         engine: see `nmt.config.decoding.Decoding`.
 
     Raises:
-        ConfigError: the address cannot be bound; a host name is not valid; ``device`` is cuda, but PyTorch can use no GPU; or
-            the engine does not support a model.
+        ConfigError: the address cannot be bound; a host name is not valid; ``device`` is cuda, but PyTorch can use no
+            GPU; or the engine does not support a model.
         DataError: a model directory is missing or damaged.
     """
     names = [_host_name(name) for name in allowed]
