@@ -24,9 +24,12 @@ from nmt.plan.layout import table_path
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import write_text
 from nmt.text.filters.judges import judge_of
+from nmt.text.languages import is_listed
 
 HELD_OUT = 2000
 """Most validation and test pairs that are cut from training text, each."""
+LEAST = 50
+"""Fewest training pairs that validation or test text is cut from."""
 COMPARED = 2_000_000
 """Most pairs whose repetitions are counted; their hashes are in memory."""
 JUDGED = 2000
@@ -87,6 +90,8 @@ class Findings:
     equal: int = 0
     others: list[int] = field(default_factory=lambda: [0, 0])
     """Of the first `JUDGED` pairs: sides in another language, of each side."""
+    distinct: list[int] = field(default_factory=lambda: [0, 0])
+    """Of the first `JUDGED` pairs: different words and characters, of each side."""
 
     def average(self, side: int) -> float:
         """Words per line of a side."""
@@ -131,6 +136,11 @@ def new_table(
     whole = {"train": _source(train, codes)}
     whole |= {split: _source(files, codes) for split, files in (("valid", valid), ("held_out", test)) if files}
     found = {split: _look(split, source, languages) for split, source in whole.items()}
+    if len(whole) < 3 and found["train"].pairs < LEAST:
+        raise DataError(
+            f"{train[0]}: expected at least {LEAST} sentence pairs to cut validation and test text from, got "
+            f"{found['train'].pairs}; give more text, or both with --valid and --test"
+        )
     entry = _corpus(whole, found, codes[0])
     corpus = CustomCorpus.model_validate(entry)
     pairs = found["train"].pairs * (1000 - (3 - len(whole)) * _per_mille(found["train"].pairs)) // 1000
@@ -191,6 +201,9 @@ def _look(split: str, source: dict[str, Any], languages: str) -> Findings:
     found.others = [
         _in_other_languages([pair[side] for pair in first], code) for side, code in enumerate(languages.split("-"))
     ]
+    for side in (0, 1):
+        text = " ".join(pair[side] for pair in first)
+        found.distinct[side] = len({*text, *re.findall(r"\w+", text)})
     return found
 
 
@@ -205,8 +218,8 @@ def _in_other_languages(texts: Sequence[str], code: str) -> int:
 
 
 def _per_mille(pairs: int) -> int:
-    """The parts in a thousand of training text that become validation text, and again test text."""
-    return max(1, round(1000 * min(HELD_OUT, pairs / 20) / pairs))
+    """The parts in a thousand of training text that become validation text, and again test text: at least ten pairs."""
+    return max(1, round(1000 * min(HELD_OUT, max(10, pairs / 20)) / pairs))
 
 
 def _corpus(whole: dict[str, dict[str, Any]], found: dict[str, Findings], source: str) -> dict[str, Any]:
@@ -274,6 +287,8 @@ def _table(name: str, codes: Sequence[str], pairs: int, train: Findings) -> str:
     """The text of the table, with settings that suit the number of pairs."""
     chosen = dict(zip(COLUMNS, next(settings for most, settings in SIZES if pairs <= most), strict=True))
     words = max(train.average(0), train.average(1))
+    if train.pairs <= JUDGED:  # so many pieces can be learned: each character and each word
+        chosen["pieces"] = min(chosen["pieces"], min(train.distinct) * pairs // train.pairs)
     updates = max(1, round(pairs * (1.3 * words + 1) / chosen["batch"]))
     joint = _same_script(codes)
     return TABLE.format(
@@ -299,6 +314,8 @@ def _describe(found: dict[str, Findings], codes: Sequence[str], corpus: CustomCo
                 f"  {code}: {findings.average(side):.1f} words a line, 95 % of lines up to {findings.longest(side)}; "
                 f"{others:,} of the first {judged:,} lines are in another language"
             )
+            if not is_listed(code):
+                yield f"  warning: ISO 639 has no language '{code}'; such codes are de, cs, ja or zh_Hant"
             if 2 * others > judged:
                 yield f"  warning: most lines are not {code}; is the order of --languages that of the text?"
         counts = {"with an empty side": findings.empty, "equal on both sides": findings.equal}

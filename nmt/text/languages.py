@@ -82,6 +82,11 @@ def is_spaceless(tag: str) -> bool:
     return base(tag) in SPACELESS
 
 
+def is_listed(tag: str) -> bool:
+    """Return whether ISO 639 lists the language of a tag; every code of three letters counts, as they are thousands."""
+    return len(base(tag)) == 3 or base(tag) in _TWO_LETTERS.values()
+
+
 def has_rules(tag: str) -> bool:
     """Return whether Moses or this project has rules for the text of a language."""
     return base(tag) in SPACELESS | SCRIPTED | LISTED

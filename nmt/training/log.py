@@ -71,12 +71,16 @@ class ProgressMeter:
 
     def __init__(self, total: int, progress: Progress, shown: bool = True, name: str = "") -> None:
         self._total, self._shown, self._name, self._bleu = total, shown, name, ""
+        self._first = progress.update
         hidden = not (shown and sys.stderr.isatty())
         self._bar = tqdm(total=total, initial=progress.update, unit="update", disable=hidden, dynamic_ncols=True)
         self._ticked = time.perf_counter()
         self._seconds, self._pieces = progress.seconds, progress.pieces  # at the last call of `speed`
 
     def __enter__(self) -> Self:
+        """Say where the training begins, because the first record may be minutes away."""
+        most = f"{self._total:,} updates at most"
+        self._print(f"goes on after update {self._first:,}; {most}" if self._first else f"begins; {most}")
         return self
 
     def __exit__(self, *_: object) -> None:

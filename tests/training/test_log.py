@@ -46,7 +46,13 @@ def undisturbed(small_corpus: Path, tmp_path_factory: pytest.TempPathFactory) ->
 @pytest.mark.parametrize("call", [2, 6])  # in the middle, and the last one
 @pytest.mark.parametrize("saved", [False, True])
 def test_a_kill_beside_a_checkpoint_loses_no_record(
-    small_corpus: Path, undisturbed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: int, saved: bool
+    small_corpus: Path,
+    undisturbed: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    call: int,
+    saved: bool,
 ) -> None:
     """The process ends just before, or just after, a checkpoint has its name; the next one writes the same log."""
     save, calls = Checkpoints.save, [0]
@@ -62,7 +68,11 @@ def test_a_kill_beside_a_checkpoint_loses_no_record(
     with monkeypatch.context() as patch, pytest.raises(Killed):
         patch.setattr(Checkpoints, "save", killed)
         run_to_end(small_corpus, tmp_path)
+    assert capsys.readouterr().err.startswith("copy/small, seed 1  begins; 54 updates at most\n")
     resumed = run_to_end(small_corpus, tmp_path)
+    assert (
+        f"copy/small, seed 1  goes on after update {9 * (call if saved else call - 1)}; 54" in capsys.readouterr().err
+    )
     assert content(tmp_path) == content(undisturbed) and len(content(undisturbed)) == 2 + 3 + 6
     expected = read_json(undisturbed / "training.json")
     assert resumed["checkpoints"] == expected["checkpoints"] and len(expected["checkpoints"]) == 3
