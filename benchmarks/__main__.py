@@ -20,6 +20,7 @@ ALL = {
     "training": ("Training beside other toolkits", ("threads", "rounds")),
     "decoding": ("Translating beside other toolkits", ("threads", "rounds")),
     "equality": ("What the optimisations change", ("threads",)),
+    "loss": ("Our loss beside PyTorch's", ("rounds",)),
     "growth": ("How the cost of training grows", ("threads",)),
     "architectures": ("Options of the Transformer", ()),
     "stages": ("Stages, start-up, a whole run", ("threads",)),

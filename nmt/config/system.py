@@ -14,7 +14,7 @@ from nmt.config.data import Cleaning, Subwords
 from nmt.config.decoding import Decoding
 from nmt.config.models import ModelConfig, TransformerConfig, has_attention
 from nmt.config.selection import Selection
-from nmt.config.training import Training, check_guided, check_passes
+from nmt.config.training import Training, check_activation_checkpointing, check_guided, check_passes
 from nmt.config.types import SHA256, TAG, Name, Pairs, Positive, Seed, Seeds, Strict, UserPath, matching
 
 PARENT = r"^([A-Za-z0-9][\w.-]*/)?[A-Za-z0-9][\w.-]*$"
@@ -258,6 +258,7 @@ class System(Strict):
     @model_validator(mode="after")
     def _losses_fit_the_model(self) -> Self:
         check_passes(self.model, self.training)
+        check_activation_checkpointing(self.model, self.training)
         check_guided(self.model, self.training)
         if bool(self.alignments) != bool(self.training.guided_alignment):
             raise ValueError(

@@ -22,6 +22,7 @@ class TranslationModel(nn.Module, ABC):
     config: TransformerConfig | MultimodalConfig | RecurrentConfig
     pad: int  # id of padding
     waits_for_gpu: bool  # whether `forward` reads a number from the GPU, e.g. sentence lengths; CUDA graphs forbid it
+    activation_checkpointing = False  # whether a training computes layers again for the backward pass (`Training`)
     projection: nn.Linear  # maps decoder outputs to scores of the target vocabulary; search uses `log_probabilities`
 
     @property

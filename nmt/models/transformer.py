@@ -8,6 +8,7 @@ from typing import cast
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from nmt.config.models import MultimodalConfig, TransformerConfig
 from nmt.models.attention import VECTOR, KeysValues, Rotary, watch
@@ -83,8 +84,18 @@ class Transformer(TranslationModel):
             Encodings (B, S, D).
         """
         for layer in self.encoder:
-            x = layer(x, mask, *more)
+            x = self._through(layer, x, mask, *more)
         return self.encoder_norm(x)
+
+    def _through(self, layer: nn.Module, *inputs: Tensor) -> Tensor:
+        """Run a layer; with activation checkpointing keep only its inputs (Chen and others 2016, section 4).
+
+        A layer whose attention is watched keeps all, because nothing watches it in the backward pass.
+        """
+        watched = any(module._forward_hooks for module in layer.modules())
+        if self.activation_checkpointing and torch.is_grad_enabled() and not watched:
+            return cast("Tensor", checkpoint(layer, *inputs, use_reentrant=False))
+        return cast("Tensor", layer(*inputs))
 
     def encode(self, source: Tensor, images: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Encode padded ids (B, S); return encodings (B, S, D) and the additive mask of the padding (B, 1, 1, S)."""
@@ -98,7 +109,7 @@ class Transformer(TranslationModel):
         length = target.shape[1]
         causal = x.new_zeros(length, length).masked_fill_(~causal_mask(length, x.device), -torch.inf)
         for layer in self.decoder:
-            x = layer(x, causal, memory, source_mask)
+            x = self._through(layer, x, causal, memory, source_mask)
         return self.decoder_norm(x)
 
     def forward_watched(

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Self
 from pydantic import Field, ValidationError, model_validator
 
 from nmt.config.models import ModelConfig, TransformerConfig
-from nmt.config.training import ENDS, Training, check_guided, check_passes
+from nmt.config.training import ENDS, Training, check_activation_checkpointing, check_guided, check_passes
 from nmt.config.types import SHA256, Strict, matching
 
 
@@ -22,6 +22,7 @@ class Experiment(Strict):
     @model_validator(mode="after")
     def _losses_fit_the_model(self) -> Self:
         check_passes(self.model, self.training)
+        check_activation_checkpointing(self.model, self.training)
         check_guided(self.model, self.training)
         return self
 

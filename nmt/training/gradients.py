@@ -26,7 +26,9 @@ class Gradients:
         self._parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         self._accumulate: BatchFunction = self._forward_backward
         self._optimize: Callable[[], None] = self._clip_and_optimize
-        if device.type == "cuda" and not model.waits_for_gpu:
+        model.activation_checkpointing = config.activation_checkpointing
+        # Graphs forbid the state of random numbers that layers are computed again with.
+        if device.type == "cuda" and not (model.waits_for_gpu or config.activation_checkpointing):
             self._accumulate = GraphPerShape(self._forward_backward, epochs)
         if recordable(self.optimizer):
             self._optimize = RecordedCall(self._clip_and_optimize)

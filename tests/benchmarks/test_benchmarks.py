@@ -20,7 +20,7 @@ from nmt.system.errors import DataError
 MODULES = (
     "__main__", "alignment", "architectures", "decoding", "equality", "export", "faults", "gpu", "gpu.comparison",
     "growth", "hostile",
-    "kills", "measure", "peer_search", "peers", "serve", "stages", "training",
+    "kills", "loss", "measure", "peer_search", "peers", "serve", "stages", "training",
 )  # fmt: skip
 
 

@@ -294,7 +294,7 @@ def test_defaults_are_part_of_what_paths_and_states_leave_out() -> None:
     """
     defaults = {
         "Cleaning": "23b6f5ba", "Subwords": "da40fff7", "TransformerConfig": "f180357e",
-        "RecurrentConfig": "81062fc1", "Training": "9bbb82aa", "MultimodalConfig": "e3c6724e", "Decoding": "ed7fdb91",
+        "RecurrentConfig": "81062fc1", "Training": "3fe5516c", "MultimodalConfig": "e3c6724e", "Decoding": "ed7fdb91",
         "Consistency": "bfaff4a9",
     }  # fmt: skip
     models = [
