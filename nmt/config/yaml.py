@@ -171,6 +171,8 @@ class _UniqueKeys(yaml.SafeLoader):
         for key, _ in node.value:
             if not isinstance(key, yaml.ScalarNode):
                 raise _problem("a key that is not one word", key.start_mark)
+            if re.fullmatch(r"0|[1-9]\d*", key.value):  # the same word for YAML and people
+                key.tag = "tag:yaml.org,2002:str"
             if kind := _NOT_WORDS.get(key.tag.rpartition(":")[2]):  # e.g. the language code no, Norwegian
                 problem = f'the key {key.value}, which YAML reads as {kind}; put it in quotes: "{key.value}"'
                 raise _problem(problem, key.start_mark)

@@ -58,7 +58,7 @@ def load_settings(settings: Mapping[str, Any], where: str) -> Workflow:
     Raises:
         ConfigError: as `nmt.config.yaml.validate` does; or the results folder cannot be one.
     """
-    text = read_config(Path(where))
+    text, settings = read_config(Path(where)), _with_words(settings)
     try:
         valid = validate(Workflow, settings, text, where)
     except ConfigError:
@@ -71,6 +71,13 @@ def load_settings(settings: Mapping[str, Any], where: str) -> Workflow:
     if file:
         raise ConfigError(f"results: {results}: expected a folder, or one that can be made; {file} is a file")
     return valid
+
+
+def _with_words(value: Any) -> Any:
+    """Return settings whose keys are all words: Snakemake reads a key such as 2016 as a number."""
+    if isinstance(value, Mapping):
+        return {str(key) if type(key) is int else key: _with_words(each) for key, each in value.items()}
+    return [_with_words(each) for each in value] if isinstance(value, list) else value
 
 
 def load_tables(names: Iterable[str], requested: Container[str]) -> dict[str, Table]:

@@ -182,7 +182,8 @@ def test_checkpoints_that_no_training_keeps(at: str, training: dict[str, Any], w
             "no: A table",
             r"line 1: expected YAML, got the key no, which YAML reads as true",
         ),
-        ("caption: A table", "2016: A table", r'got the key 2016, which YAML reads as a number; .* quotes: "2016"'),
+        ("caption: A table", "2016: A table", r"line 1: 2016: unknown key; allowed here: caption, "),
+        ("caption: A table", "0x10: A table", r'got the key 0x10, which YAML reads as a number; .* quotes: "0x10"'),
         (
             "caption: A table",
             "samples: 010",

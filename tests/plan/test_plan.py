@@ -9,7 +9,7 @@ from nmt.config.table import Table
 from nmt.config.workflow import Workflow
 from nmt.plan.checks import check_ensembles, check_images, check_own_files, check_tests
 from nmt.plan.closing import closing_words, requested_tables
-from nmt.plan.load import check_config_files
+from nmt.plan.load import check_config_files, load_settings
 from nmt.plan.plan import Plan
 from nmt.plan.resources import device_resources, training_resources
 from nmt.system.errors import ConfigError
@@ -231,6 +231,14 @@ def test_closing_words_have_paths_for_the_folder_of_the_user(tmp_path: Path, mon
     assert "table    'my project/results/tables/one.html'   for" in said
     assert "nmt page 'my project/results' report.html" in said
     assert "figures  results/figures/one\n" in closing_words(plan(), [], project)
+
+
+def test_a_name_of_digits_is_a_word_though_snakemake_reads_a_number(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text("tables: [one]\n")
+    text = {"en": "a.en", "de": "a.de"}
+    corpora = {"mine": {"train": [text], "valid": text, "tests": {2016: text}}}
+    found = load_settings({"tables": ["one"], "corpora": corpora}, str(tmp_path / "config.yaml"))
+    assert list(found.corpora["mine"].tests) == ["2016"]
 
 
 def test_files_of_the_command_line_are_read_before_snakemake_does(tmp_path: Path) -> None:
