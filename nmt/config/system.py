@@ -14,7 +14,7 @@ from nmt.config.data import Cleaning, Subwords
 from nmt.config.decoding import Decoding
 from nmt.config.models import ModelConfig, TransformerConfig, has_attention
 from nmt.config.selection import Selection
-from nmt.config.training import Training, check_activation_checkpointing, check_guided, check_passes
+from nmt.config.training import Training, check_activation_checkpointing, check_guided, check_mixing, check_passes
 from nmt.config.types import SHA256, TAG, Name, Pairs, Positive, Seed, Seeds, Strict, UserPath, matching
 
 PARENT = r"^([A-Za-z0-9][\w.-]*/)?[A-Za-z0-9][\w.-]*$"
@@ -247,6 +247,8 @@ class System(Strict):
             )
         if several and self.model.kind == "multimodal":
             raise ValueError("model.kind: multimodal is for one pair of languages; choose transformer or recurrent")
+        if several and self.training.mixing:
+            check_mixing(self.training.mixing, self.pairs)
         return self
 
     @model_validator(mode="after")

@@ -1,9 +1,12 @@
 """Configuration of a training: batches, optimiser, learning rate, checkpoints, end."""
 
-from typing import Annotated, Literal, Self, get_args
+from collections.abc import Collection, Iterable
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import (
+    Discriminator,
     Field,
+    Tag,
     model_validator,
 )
 
@@ -14,12 +17,14 @@ from nmt.config.types import (
     Count,
     Different,
     Interval,
+    Name,
     NonNegative,
     Number,
     Positive,
     Probability,
     Strict,
 )
+from nmt.config.yaml import at_place, nearest
 
 #: The keys that end a training. They do not identify it unless rates or losses depend on them: a finished training can
 #: continue when only they change.
@@ -94,6 +99,16 @@ class GuidedAlignment(Strict):
     head: Positive | None = Field(None, description="attention head, from 1; null: the mean of all heads")
 
 
+def _weight_kind(value: Any) -> str:
+    return "<map>" if isinstance(value, dict) else "<number>"
+
+
+Weight = Annotated[
+    Annotated[AboveZero, Tag("<number>")] | Annotated[dict[Count, AboveZero], Tag("<map>")], Discriminator(_weight_kind)
+]
+"""A constant weight, or weights by the number of updates after which they begin."""
+
+
 class Training(Strict):
     """The training loop. Give epochs or updates, or both."""
 
@@ -106,6 +121,13 @@ class Training(Strict):
         description="of a system with several pairs of languages: temperature T of sampling; a pair with n sentences "
         "is drawn in proportion to n^(1/T) (Arivazhagan and others 2019); 1: each sentence once in an epoch",
         exclude_if=lambda value: value == 1,
+    )
+    mixing: dict[Name, Weight] = Field(
+        {},
+        description="how often sentences of each named part of the training text are drawn, or of each pair of "
+        "languages: in proportion to these weights; {0: 3, 20000: 1} changes a weight after 20,000 updates "
+        "(docs/how-to/mix-corpora.md); {}: each sentence once in an epoch",
+        exclude_if=lambda value: not value,
     )
     epochs: Positive | None = Field(None, description="stop after this many passes over the training text")
     updates: Positive | None = Field(
@@ -191,6 +213,37 @@ class Training(Strict):
             )
         return self
 
+    @model_validator(mode="after")
+    def _mixes_from_the_start(self) -> Self:
+        for name, weight in self.mixing.items():
+            with at_place("mixing", name):
+                if isinstance(weight, dict) and 0 not in weight:
+                    raise ValueError(f"expected a weight from the start, got none for update 0; add 0: to {weight}")
+                last = max(weight) if isinstance(weight, dict) else 0
+                if last and self.updates is not None and last >= self.updates:
+                    raise ValueError(f"expected changes before the end, updates: {self.updates}, got one at {last}")
+        if self.mixing and self.epochs is not None:
+            raise ValueError(
+                "mixing draws other sentences in each epoch, so the number of updates varies; give updates in place "
+                "of epochs"
+            )
+        if self.mixing and self.pair_temperature > 1:
+            raise ValueError(f"mixing and pair_temperature: {self.pair_temperature:g} exclude each other; give one")
+        return self
+
+    @property
+    def mixing_changes(self) -> list[int]:
+        """The numbers of updates after which weights of ``mixing`` change."""
+        maps = (weight for weight in self.mixing.values() if isinstance(weight, dict))
+        return sorted({update for weight in maps for update in weight if update})
+
+    def mixing_after(self, updates: int) -> dict[str, float]:
+        """Return the weights of ``mixing`` after so many updates."""
+        return {
+            name: weight[max(start for start in weight if start <= updates)] if isinstance(weight, dict) else weight
+            for name, weight in self.mixing.items()
+        }
+
     @property
     def depends_on_end(self) -> bool:
         """Whether rates or losses depend on the number of the last update."""
@@ -201,6 +254,18 @@ class Training(Strict):
         if self.consistency is None or update <= total - (self.consistency.last or total):
             return 0.0
         return self.consistency.weight
+
+
+def check_mixing(mixing: Iterable[str], known: Collection[str]) -> None:
+    """Raise ValueError unless the weights of ``training.mixing`` are of exactly these parts of the training text."""
+    for name in mixing:
+        if name not in known:
+            raise ValueError(
+                f"training.mixing: no corpus '{name}'{nearest(name, list(known))}; expected weights of "
+                f"{', '.join(known)}"
+            )
+    if missing := [name for name in known if name not in mixing]:
+        raise ValueError(f"training.mixing: expected a weight of {', '.join(missing)} too, got none; add it")
 
 
 def check_passes(model: TransformerConfig | RecurrentConfig | MultimodalConfig, training: Training) -> None:

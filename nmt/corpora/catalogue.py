@@ -18,7 +18,7 @@ from nmt.config.types import Name, Strict
 from nmt.config.yaml import nearest, parse
 from nmt.corpora.overlap import HeldOut
 from nmt.corpora.own import sources_with, write_custom
-from nmt.corpora.parts import aligned, write_split
+from nmt.corpora.parts import aligned, named_parts, write_split
 from nmt.corpora.sources import Source, Text, holds
 from nmt.system.errors import ConfigError
 from nmt.system.files import atomic_directory, sha256, write_json
@@ -152,6 +152,19 @@ def check_trainable(name: str, languages: str, custom: CustomCorpus | None = Non
     if "train" not in available:
         raise ConfigError(f"corpus '{name}' has test sets only, nothing to train on; choose another")
     return available
+
+
+def names_of_parts(system: System, custom: CustomCorpus | None) -> list[str]:
+    """Return the names of the parts of a system's training text, added translations included; for training.mixing.
+
+    Args:
+        system: of one pair of languages.
+        custom: the user's declaration, if the corpus is their own.
+    """
+    sources = sources_with(custom.splits["train"], system.languages.split("-")) if custom else []
+    own = [source.name or system.corpus for source in sources] or [system.corpus]
+    added = [f"{mixture.added_direction}_translation" for mixture in reversed(system.mixtures)]
+    return list(dict.fromkeys([*own, *added]))
 
 
 def test_sets(name: str, languages: str, custom: CustomCorpus | None = None) -> list[str]:
@@ -317,6 +330,7 @@ def _describe(
 
     synthetic = custom is None and name in _BUILT_IN
     licences = dict.fromkeys(source["licence"] for split in sources.values() for source in split if not synthetic)
+    parts = named_parts(name, sources.get("train", []))
     return {
         "corpus": name,
         "languages": languages,
@@ -325,4 +339,5 @@ def _describe(
         "sources": sources,
         "synthetic": synthetic,
         **({"declared": custom.fingerprint} if custom else {}),
+        **({"parts": parts} if parts else {}),
     }

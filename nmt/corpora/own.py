@@ -60,11 +60,13 @@ class OwnPart:
         return self.source.source or str(self.source.files[self.languages[0]])
 
     def describe(self, codes: Sequence[str]) -> dict[str, Any]:
-        """Return address, licence and checksum of the source."""
+        """Return address, licence and checksum of the source, and its name if it has one."""
         urls = {code: self.source.source or str(self.source.files[code]) for code in codes}
         files = {code: self._place().files[code] for code in codes}
         sums = {path: sha256(path) for path in dict.fromkeys(files.values())}
-        return {"url": urls, "licence": self.licence, "sha256": {code: sums[path] for code, path in files.items()}}
+        name = {"name": self.source.name} if self.source.name else {}
+        hashes = {code: sums[path] for code, path in files.items()}
+        return {"url": urls, "licence": self.licence, "sha256": hashes} | name
 
     def lines(self) -> Iterator[tuple[str, ...]]:
         """Yield the sentences of each pair that the source's ``lines`` and ``slice`` select."""

@@ -69,6 +69,20 @@ def write_split(
             if not read:
                 raise DataError(f"{part.name}: expected {split} text, got an empty file; give it at least one line")
             described = part.describe(codes)
-            counts = {"pairs": read, "dropped": dropped}
+            counts = {"pairs": read, "dropped": dropped} | ({"lines": written} if written < read - dropped else {})
             sources.append({"url": described.pop("url"), "licence": described.pop("licence")} | counts | described)
     return sources
+
+
+def named_parts(corpus: str, sources: Sequence[Mapping[str, Any]]) -> list[tuple[str, int]]:
+    """Return name and number of lines of each part of a split; none if no source has a name of its own.
+
+    Args:
+        corpus: name of the corpus, which sources without a name have.
+        sources: what `write_split` returns.
+    """
+    if not any("name" in source for source in sources):
+        return []
+    return [
+        (source.get("name", corpus), source.get("lines", source["pairs"] - source["dropped"])) for source in sources
+    ]

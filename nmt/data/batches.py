@@ -1,8 +1,9 @@
 """Encoded corpus, read from memory-mapped files and returned as padded batches."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from nmt.config.types import amount
 from nmt.data.alignments import Alignments
 from nmt.data.encoded import kept_lines, load_array, read_meta
 from nmt.data.features import PictureLoader, Pictures, no_pictures
-from nmt.data.pair_sampling import draw
+from nmt.data.sampling import by_name, draw, tempered, weighted
 from nmt.system.errors import DataError
 from nmt.system.indices import Indices, evenly
 from nmt.text.subwords import SIDES
@@ -114,7 +115,6 @@ class Parallel:
         too_long: number of the other pairs.
         images: function from indices to features of their pictures.
         links: given alignments, if there are any.
-        by_pair: ``indices`` of each pair of languages, one group for each.
 
     Raises:
         DataError: the directory or one of its arrays is missing or damaged, or no pair is short enough.
@@ -146,9 +146,23 @@ class Parallel:
             raise DataError(f"{encoded}: no {split} pair fits in model.max_positions: {longest}; raise it")
         self.images: Pictures = pictures(split, *raw_lines(encoded, split, len(lengths))) if pictures else no_pictures
         self.links: Alignments | None = None
-        pairs = meta["splits"][split].get("pairs", {})
-        ends = np.cumsum([pair["sentences"] for pair in pairs.values()], dtype=np.int64)
-        self.by_pair: list[Indices] = np.split(self.indices, np.searchsorted(self.indices, ends[:-1]))
+        self._pairs = [(name, pair["sentences"]) for name, pair in meta["splits"][split].get("pairs", {}).items()]
+        self._parts = self._pairs or meta.get("parts") or [(str(meta["corpus"]), len(lengths))]
+        self._meta = encoded / "meta.json"
+
+    @cached_property
+    def groups(self) -> dict[str, Indices]:
+        """``indices`` of each pair of languages; of a single pair, of each named part of the training text.
+
+        Raises:
+            DataError: the parts have not as many sentences as the text.
+        """
+        once, total = sum(count for _, count in self._parts), len(self.source.lengths)
+        if not once or total % once:
+            raise DataError(
+                f"{self._meta}: expected parts of {total:,} sentences, got {once:,}; run `nmt encode` again"
+            )
+        return by_name(self.indices, self._parts, total // once)
 
     def sample(self, count: int) -> "Parallel":
         """Return this split reduced to ``count`` evenly spaced pairs, or to all pairs if it has fewer."""
@@ -167,7 +181,13 @@ class Parallel:
         """Count the target pieces to predict in the pairs of these indices, EOS included."""
         return int(self.target.lengths[indices].sum()) - len(indices)
 
-    def batches(self, size: str, shuffle: tuple[int, int] | None = None, temperature: float = 1.0) -> list[Indices]:
+    def batches(
+        self,
+        size: str,
+        shuffle: tuple[int, int] | None = None,
+        temperature: float = 1.0,
+        weights: Mapping[str, float] | None = None,
+    ) -> list[Indices]:
         """Split the pairs into batches of similar length.
 
         Args:
@@ -175,20 +195,33 @@ class Parallel:
                 times the length of the longest sentence of either side.
             shuffle: (seed, epoch), which alone determine the order of the batches and of pairs of equal length;
                 None for a fixed order.
-            temperature: of the sampling over pairs of languages (`nmt.data.pair_sampling`), which ``shuffle`` alone
+            temperature: of the sampling over pairs of languages (`nmt.data.sampling`), which ``shuffle`` alone
                 determines too; 1, or without ``shuffle``: each sentence once.
+            weights: of each of the `groups`, for sampling instead of a temperature.
 
         Returns:
             Indices of the pairs of each batch.
+
+        Raises:
+            DataError: no sentence can be drawn from a group.
         """
         random = np.random.default_rng(shuffle) if shuffle else None
-        sampled = draw(self.by_pair, temperature, random) if random and temperature > 1 else self.indices
+        sampled = self._sampled(temperature, weights, random) if random else self.indices
         order = random.permutation(sampled) if random else sampled
         target, source = self.target.lengths[order], self.source.lengths[order]
         by_length = np.lexsort((source, target))
         order, longest = order[by_length], np.maximum(target, source)[by_length]
         batches = list(cut(order, longest, *amount(size)))
         return [batches[i] for i in random.permutation(len(batches))] if random else batches
+
+    def _sampled(self, temperature: float, weights: Mapping[str, float] | None, random: np.random.Generator) -> Indices:
+        """Return the indices of an epoch before they are shuffled."""
+        if weights:
+            return draw(list(self.groups.values()), weighted(self.groups, weights), random)
+        if temperature == 1:
+            return self.indices
+        groups = list(self.groups.values()) if self._pairs else [self.indices]
+        return draw(groups, tempered([len(group) for group in groups], temperature), random)
 
 
 def raw_lines(encoded: Path, split: str, sentences: int) -> tuple[Indices, int]:

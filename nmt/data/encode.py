@@ -128,9 +128,18 @@ def _write_rest(
         "subwords": {key: learned[key] for key in ("subwords", "vocab_sha256")},
         "corpus": report.get("corpus"),
         **{key: report[key] for key in ("licence", "images") if key in report},
+        **({"parts": _parts(report["parts"], folder)} if "parts" in report and len(folders) == 1 else {}),
         "sha256": checksums(folder),
     }
     write_json(folder / "meta.json", meta)
+
+
+def _parts(raw: Sequence[tuple[str, int]], folder: Path) -> list[tuple[str, int]]:
+    """Return name and number of sentences of each part of the training text, given its raw lines; some are dropped."""
+    lines = read_lines(folder / DROPPED) if (folder / DROPPED).is_file() else ()
+    dropped, ends = np.fromiter(map(int, lines), np.int64), np.cumsum([0, *(lines for _, lines in raw)])
+    kept = np.diff(ends - np.searchsorted(dropped, ends, side="right"))
+    return [(name, int(sentences)) for (name, _), sentences in zip(raw, kept, strict=True)]
 
 
 def _joined_report(folders: Iterable[Path]) -> dict[str, Any]:

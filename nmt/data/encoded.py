@@ -39,6 +39,7 @@ class Meta(BaseModel):
     subwords: LearnedSubwords
     corpus: Any = None
     images: Positive | None = None
+    parts: list[tuple[str, int]] = Field([], description="name and sentences of each part of one training text")
     sha256: dict[Name, str] = Field({}, description="checksum by file name; folders of earlier versions have none")
 
 

@@ -9,6 +9,7 @@ from nmt.config.models import MultimodalConfig
 from nmt.config.selection import why_not_kept
 from nmt.config.system import AddedText, System, why_unsupported
 from nmt.config.table import Row, Table
+from nmt.config.training import check_mixing
 from nmt.config.workflow import Workflow
 from nmt.corpora.catalogue import (
     TRAIN_SAMPLE,
@@ -16,6 +17,7 @@ from nmt.corpora.catalogue import (
     check_known,
     check_trainable,
     declared,
+    names_of_parts,
     test_sets,
     with_corpus_of,
 )
@@ -55,6 +57,7 @@ def check_table(name: str, tables: Mapping[str, Table], settings: Workflow, own_
     check_images(name, tables[name], settings)
     check_vectors(name, tables, settings)
     check_alignments(name, tables[name], settings)
+    check_parts(name, tables[name], settings)
 
 
 def check_tests(name: str, table: Table, settings: Workflow) -> None:
@@ -181,6 +184,16 @@ def check_alignments(name: str, table: Table, settings: Workflow) -> None:
                 f"{table_path(name)}: systems.{key}.alignments: limit: {settings.limit} cuts the text, but not its "
                 "alignments; leave limit out"
             )
+
+
+def check_parts(name: str, table: Table, settings: Workflow) -> None:
+    """Reject weights of training.mixing that are not of the parts of a system's training text."""
+    for key, system in table.systems.items():
+        if system.training.mixing and len(system.pairs) == 1:
+            try:
+                check_mixing(system.training.mixing, names_of_parts(system, settings.corpora.get(system.corpus)))
+            except ValueError as error:
+                raise ConfigError(f"{table_path(name)}: systems.{key}.{error}") from None
 
 
 def check_added_text(name: str, tables: Mapping[str, Table], settings: Workflow) -> None:

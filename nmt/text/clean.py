@@ -146,7 +146,7 @@ def clean(raw: Path, out: Path, recipe: Cleaning, languages: str, jobs: int = 1,
     """
     corpus = read_json(raw / "corpus.json")
     settings = {"corpus": corpus["corpus"], "languages": languages, "cleaning": recipe.model_dump(mode="json")}
-    settings |= {key: corpus[key] for key in ("licence", "images") if key in corpus}
+    settings |= {key: corpus[key] for key in ("licence", "images", "parts") if key in corpus}
     texts = {split: [raw / f"{split}.{language}" for language in languages.split("-")] for split in corpus["splits"]}
     chunks = Chunks(out, mark([settings, CHUNK], chain.from_iterable(texts.values())), CHUNK)
     with _workers(jobs) as run:

@@ -1,6 +1,7 @@
 """The training loop: updates, validation, checkpoints, resuming."""
 
 import math
+import sys
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -73,6 +74,8 @@ class Trainer:
         parent.check_present(self.progress.update)
         if processes.first and not self.progress.update:
             parent.show()
+            for line in self.updates.describe_mixing():
+                print(line, file=sys.stderr)
         self.sums = torch.tensor(self.progress.sums, dtype=torch.float64, device=device)
 
     def _resume(self, state: Path) -> Progress:

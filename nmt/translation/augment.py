@@ -135,11 +135,14 @@ def _describe(
     counts = {"pairs": added, "dropped": 0}
     added_source = {"url": url, "licence": text["licence"], **counts, f"{way}_translation": decoding}
     images = _images(corpus, language) if text.get("together") else 0
+    lines = corpus["splits"]["train"][language]["lines"]
+    parts = corpus.get("parts", [(corpus["corpus"], lines)]) * copies + [(f"{way}_translation", added)]
     return {key: value for key, value in corpus.items() if key != "images"} | {
         "corpus": f"{corpus['corpus']} with {way}-translations",
         "licence": "; ".join(dict.fromkeys([corpus["licence"], text["licence"]])),
         "sources": corpus["sources"] | {"train": [*corpus["sources"]["train"] * copies, added_source]},
         **({"images": images} if images and added % images == 0 else {}),
+        "parts": parts,
     }
 
 

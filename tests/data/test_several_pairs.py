@@ -12,7 +12,7 @@ from nmt.config.data import Subwords
 from nmt.data.batches import Parallel
 from nmt.data.encode import encode_corpus
 from nmt.data.encoded import check_encoded, read_meta
-from nmt.data.pair_sampling import draw, probabilities, quotas
+from nmt.data.sampling import draw, quotas, tempered
 from nmt.system.chunks import Shard
 from nmt.system.errors import ConfigError
 from nmt.system.files import read_json, write_json
@@ -109,18 +109,20 @@ def test_probabilities_and_quotas_are_those_of_the_formula(temperature: float) -
     counts = [290, 60, 3, 1]
     weights = [count ** (1 / temperature) for count in counts]
     expected = [weight / sum(weights) for weight in weights]
-    assert probabilities(counts, temperature) == pytest.approx(expected)
-    found = quotas(counts, temperature)
+    assert tempered(counts, temperature) == pytest.approx(expected)
+    found = quotas(tempered(counts, temperature), sum(counts))
     assert sum(found) == sum(counts)
     assert all(abs(quota - p * sum(counts)) < 1 for quota, p in zip(found, expected, strict=True))
-    assert probabilities([10, 0], temperature).tolist() == [1, 0] and quotas([10, 0], temperature) == [10, 0]
+    one = tempered([10, 0], temperature)
+    assert one.tolist() == [1, 0] and quotas(one, 10) == [10, 0]
 
 
 def test_a_small_pair_is_repeated_evenly_and_a_large_one_is_sampled_without_repetition() -> None:
     groups = [np.arange(100), np.arange(100, 107), np.arange(107, 107)]
-    drawn = draw(groups, 5.0, np.random.default_rng(1))
+    shares = tempered([100, 7, 0], 5.0)
+    drawn = draw(groups, shares, np.random.default_rng(1))
     uses = [Counter(drawn[np.isin(drawn, group)].tolist()) for group in groups]
-    assert [use.total() for use in uses] == quotas([100, 7, 0], 5.0)
+    assert [use.total() for use in uses] == quotas(shares, 107)
     assert set(uses[0].values()) == {1} and max(uses[1].values()) - min(uses[1].values()) <= 1
 
 
@@ -133,13 +135,13 @@ def test_batches_with_a_temperature_depend_on_seed_and_epoch_alone(encoded: Path
     assert epoch(1, 0) == epoch(1, 0) and len({tuple(epoch(s, e)) for s in (1, 2) for e in (0, 1)}) == 4
     assert sorted(epoch(1, 0, temperature=1.0)) == list(range(380))
     bounds = np.cumsum([0, *COUNTS.values()])
-    assert np.histogram(epoch(1, 0), bounds)[0].tolist() == quotas(list(COUNTS.values()), 2.0)
+    assert np.histogram(epoch(1, 0), bounds)[0].tolist() == quotas(tempered(list(COUNTS.values()), 2.0), 380)
 
 
 def test_a_temperature_counts_only_pairs_that_fit_the_model(encoded: Path) -> None:
     data = Parallel(encoded, "train", longest=8)
     assert 0 < len(data.indices) < 380
-    sizes = [len(group) for group in data.by_pair]
-    assert sum(sizes) == len(data.indices) and np.concatenate(data.by_pair).tolist() == data.indices.tolist()
+    assert list(data.groups) == list(COUNTS)
+    assert np.concatenate(list(data.groups.values())).tolist() == data.indices.tolist()
     drawn = np.concatenate(data.batches("200 tokens", (1, 0), 3.0))
     assert set(drawn.tolist()) <= set(data.indices.tolist()) and len(drawn) == len(data.indices)

@@ -45,6 +45,11 @@ class TextSource(Strict):
         description="file, https:// address, mtdata:ID, or sacrebleu:NAME with all languages (docs/how-to/sources.md)",
     )
     files: dict[Language, UserPath] = Field({}, description="a file for each language, instead of source")
+    name: Name | None = Field(
+        None,
+        description="name of training text for training.mixing, which several sources may share; null: the corpus's "
+        "(docs/how-to/mix-corpora.md)",
+    )
     languages: Annotated[list[Language], Different] = Field(
         [], description="languages to read from source; not needed with columns"
     )
@@ -108,11 +113,16 @@ _OF_SOURCE = ("languages", "columns", "codes", "member", "format", "sha256")
 def _listed(value: Any) -> Any:
     """Write the short forms of a split as a list: one source, and maps of languages to files among several sources."""
     if isinstance(value, dict):
-        return [value] if value.keys() & TextSource.model_fields.keys() else value
-    if not isinstance(value, list):
-        return value
-    fields = TextSource.model_fields.keys()
-    return [{"files": each} if isinstance(each, dict) and not each.keys() & fields else each for each in value]
+        return [_whole(value)] if value.keys() & TextSource.model_fields.keys() else value
+    return [_whole(each) for each in value] if isinstance(value, list) else value
+
+
+def _whole(source: Any) -> Any:
+    """Write the short form of a source, languages and their files and perhaps a name, with its key ``files``."""
+    if not isinstance(source, dict) or (source.keys() - {"name"}) & TextSource.model_fields.keys():
+        return source
+    name = {"name": source["name"]} if "name" in source else {}
+    return name | {"files": {key: value for key, value in source.items() if key != "name"}}
 
 
 Split = Annotated[
