@@ -1,10 +1,10 @@
 """Encoded corpus, read from memory-mapped files and returned as padded batches."""
 
-from collections.abc import Callable, Iterator, Mapping
+import math
+from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +16,7 @@ from nmt.config.types import amount
 from nmt.data.alignments import Alignments
 from nmt.data.encoded import kept_lines, load_array, read_meta
 from nmt.data.features import PictureLoader, Pictures, no_pictures
+from nmt.data.order import BLOCK, Batches, cut, sort_by
 from nmt.data.sampling import by_name, draw, tempered, weighted
 from nmt.system.errors import DataError
 from nmt.system.indices import Indices, evenly
@@ -78,15 +79,14 @@ class Side:
     def __init__(self, prefix: Path, ids: SpecialIds) -> None:
         self._special = ids
         self._ids = load_array(prefix.with_name(prefix.name + ".npy"))
-        self._offsets = np.array(load_array(prefix.with_name(prefix.name + ".offsets.npy")), np.int64)
+        place = prefix.with_name(f"{prefix.name}.offsets.npy")
+        self.lengths = _lengths(place)  # BOS and EOS included
+        self._offsets = load_array(place)
         if self._offsets[-1:].tolist() != [len(self._ids)]:
             raise DataError(
                 f"{prefix}.npy: expected as many ids as {prefix}.offsets.npy says, got {len(self._ids)}; run "
                 "`nmt encode` again"
             )
-        self.lengths: Indices = np.diff(self._offsets) + 2  # BOS and EOS included
-        if self._offsets[0] or (self.lengths < 2).any():
-            raise DataError(f"{prefix}.offsets.npy: expected offsets from 0 that never fall; run `nmt encode` again")
 
     def pieces(self, index: int) -> list[int]:
         """Return the ids of one sentence, without BOS and EOS."""
@@ -94,7 +94,7 @@ class Side:
 
     def pad(self, indices: Indices) -> Tensor:
         """Return the sentences of these indices (B,) as padded ids (B, longest sentence), int64."""
-        lengths, special = self.lengths[indices] - 2, self._special
+        lengths, special = self.lengths[indices].astype(np.int64) - 2, self._special
         width = int(lengths.max()) + 2
         padded = np.full((len(indices), width), special.pad, np.int64)
         padded[:, 0] = special.bos
@@ -103,6 +103,17 @@ class Side:
         padded[:, 1:-1][real] = self._ids[(self._offsets[indices][:, None] + columns)[real]]
         padded[np.arange(len(indices)), lengths + 1] = special.eos
         return torch.from_numpy(padded)
+
+
+def _lengths(offsets: Path) -> Indices:
+    """Return the length of each sentence with BOS and EOS, in the smallest type; raises DataError."""
+    mapped, blocks = load_array(offsets), list[Indices]([np.zeros(0, np.uint8)])
+    for start in range(0, len(mapped) - 1, BLOCK):
+        lengths = np.diff(mapped[start : start + BLOCK + 1].astype(np.int64)) + 2
+        if (start == 0 and mapped[0]) or lengths.min() < 2:
+            raise DataError(f"{offsets}: expected offsets from 0 that never fall; run `nmt encode` again")
+        blocks.append(lengths.astype(np.min_scalar_type(lengths.max())))
+    return np.concatenate(blocks)
 
 
 class Parallel:
@@ -139,15 +150,17 @@ class Parallel:
                 f"{encoded}: expected as many {split} sentences in both languages, got {len(self.source.lengths)} and "
                 f"{len(self.target.lengths)}; run `nmt encode` again"
             )
-        lengths = np.maximum(self.source.lengths, self.target.lengths)
-        self.indices: Indices = np.flatnonzero(lengths <= longest) if longest else np.arange(len(lengths))
-        self.too_long = len(lengths) - len(self.indices)
+        total = len(self.source.lengths)
+        fits = np.maximum(self.source.lengths, self.target.lengths) <= (longest or math.inf)
+        numbers: Indices = np.arange(total, dtype=np.int32) if total < 2**31 else np.arange(total)
+        self.indices = numbers[fits]
+        self.too_long = total - len(self.indices)
         if not len(self.indices):
             raise DataError(f"{encoded}: no {split} pair fits in model.max_positions: {longest}; raise it")
-        self.images: Pictures = pictures(split, *raw_lines(encoded, split, len(lengths))) if pictures else no_pictures
+        self.images: Pictures = pictures(split, *raw_lines(encoded, split, total)) if pictures else no_pictures
         self.links: Alignments | None = None
         self._pairs = [(name, pair["sentences"]) for name, pair in meta["splits"][split].get("pairs", {}).items()]
-        self._parts = self._pairs or meta.get("parts") or [(str(meta["corpus"]), len(lengths))]
+        self._parts = self._pairs or meta.get("parts") or [(str(meta.get("corpus")), total)]
         self._meta = encoded / "meta.json"
 
     @cached_property
@@ -173,7 +186,8 @@ class Parallel:
     def batch(self, indices: Indices) -> Batch:
         """Return the pairs of these indices (B,) as a padded batch."""
         source, target = self.source.pad(indices), self.target.pad(indices)
-        real = torch.arange(1, target.shape[1]) < torch.from_numpy(self.target.lengths[indices])[:, None]
+        lengths = torch.from_numpy(self.target.lengths[indices].astype(np.int64))
+        real = torch.arange(1, target.shape[1]) < lengths[:, None]
         links = self.links.matrices(indices, source, target) if self.links else None
         return Batch(source, target, real.flatten().nonzero()[:, 0], self.images(indices), links)
 
@@ -187,7 +201,7 @@ class Parallel:
         shuffle: tuple[int, int] | None = None,
         temperature: float = 1.0,
         weights: Mapping[str, float] | None = None,
-    ) -> list[Indices]:
+    ) -> Batches:
         """Split the pairs into batches of similar length.
 
         Args:
@@ -206,20 +220,23 @@ class Parallel:
             DataError: no sentence can be drawn from a group.
         """
         random = np.random.default_rng(shuffle) if shuffle else None
-        sampled = self._sampled(temperature, weights, random) if random else self.indices
-        order = random.permutation(sampled) if random else sampled
-        target, source = self.target.lengths[order], self.source.lengths[order]
-        by_length = np.lexsort((source, target))
-        order, longest = order[by_length], np.maximum(target, source)[by_length]
-        batches = list(cut(order, longest, *amount(size)))
-        return [batches[i] for i in random.permutation(len(batches))] if random else batches
+        order = self._sampled(temperature, weights, random) if random else self.indices
+        if random:
+            random.shuffle(order)
+        for side in (self.source, self.target):
+            order = sort_by(side.lengths, order)
+        longest = np.maximum(self.source.lengths[order], self.target.lengths[order])
+        batches = cut(order, longest, *amount(size))
+        if random:
+            batches.shuffle(random)
+        return batches
 
     def _sampled(self, temperature: float, weights: Mapping[str, float] | None, random: np.random.Generator) -> Indices:
-        """Return the indices of an epoch before they are shuffled."""
+        """Return a new array of the indices of an epoch, before they are shuffled."""
         if weights:
             return draw(list(self.groups.values()), weighted(self.groups, weights), random)
         if temperature == 1:
-            return self.indices
+            return self.indices.copy()
         groups = list(self.groups.values()) if self._pairs else [self.indices]
         return draw(groups, tempered([len(group) for group in groups], temperature), random)
 
@@ -233,24 +250,3 @@ def raw_lines(encoded: Path, split: str, sentences: int) -> tuple[Indices, int]:
     lines, total = kept_lines(encoded, split, sentences)
     images = read_meta(encoded).get("images", total) if split == "train" else total
     return lines % images, images
-
-
-def cut(order: Indices, lengths: Indices, limit: int, unit: str) -> Iterator[Indices]:
-    """Split an order into batches of ``limit`` sentences, or of at most ``limit`` tokens with padding.
-
-    Args:
-        order: indices of the sentences (N,).
-        lengths: their lengths (N,).
-        limit: maximum size of a batch; a longer sentence becomes a batch of its own.
-        unit: ``sentences`` or ``tokens``.
-    """
-    if unit == "sentences":
-        bounds = list(range(0, len(order), limit))
-    else:
-        bounds, start, widest = [0], 0, 0
-        for i, length in enumerate(lengths.tolist()):
-            widest = max(widest, length)
-            if i > start and widest * (i + 1 - start) > limit:
-                bounds.append(i)
-                start, widest = i, length
-    yield from (order[a:b] for a, b in pairwise([*bounds, len(order)]))

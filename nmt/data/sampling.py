@@ -66,7 +66,7 @@ def draw(groups: Sequence[Indices], shares: Shares, random: np.random.Generator)
     return np.concatenate(drawn)
 
 
-def by_name(indices: Indices, parts: Sequence[tuple[str, int]], rounds: int = 1) -> dict[str, Indices]:
+def by_name(indices: Indices, parts: list[tuple[str, int]], rounds: int = 1) -> dict[str, Indices]:
     """Divide indices among the named parts of a text; parts of one name are one group.
 
     Args:
@@ -76,8 +76,7 @@ def by_name(indices: Indices, parts: Sequence[tuple[str, int]], rounds: int = 1)
     """
     ends = np.cumsum([count for _, count in parts] * rounds, dtype=np.int64)
     slices = np.split(indices, np.searchsorted(indices, ends[:-1]))
-    names = [name for name, _ in parts] * rounds
-    return {
-        name: np.concatenate([part for other, part in zip(names, slices, strict=True) if other == name])
-        for name in dict.fromkeys(names)
-    }
+    groups = dict[str, list[Indices]]()
+    for (name, _), part in zip(parts * rounds, slices, strict=True):
+        groups.setdefault(name, []).append(part)
+    return {name: found[0] if len(found) == 1 else np.concatenate(found) for name, found in groups.items()}

@@ -1,9 +1,11 @@
 """Arrays of indices, e.g. of sentences, lines and pictures."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
-Indices = NDArray[np.int64]
+Indices = NDArray[np.integer[Any]]
 
 
 def evenly(total: int, count: int) -> Indices:

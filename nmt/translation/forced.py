@@ -12,8 +12,8 @@ from torch import Tensor
 
 from nmt.config.decoding import Decoding
 from nmt.config.types import amount
-from nmt.data.batches import cut
 from nmt.data.features import Pictures, no_pictures
+from nmt.data.order import cut
 from nmt.models.base import TranslationModel
 from nmt.system.errors import ConfigError
 from nmt.system.files import Json

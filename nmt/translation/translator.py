@@ -18,8 +18,8 @@ from nmt.config.data import Cleaning
 from nmt.config.decoding import Decoding
 from nmt.config.models import ModelConfig, Shown
 from nmt.config.types import amount
-from nmt.data.batches import cut
 from nmt.data.features import Pictures, no_pictures, pictures_of_split
+from nmt.data.order import cut
 from nmt.models.base import TranslationModel
 from nmt.models.build import build
 from nmt.models.search import Decoder, Ensemble, Hypothesis, search

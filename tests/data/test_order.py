@@ -1,0 +1,97 @@
+"""The order of batches: that of NumPy's own sort and of a loop by hand, in a few bytes a pair."""
+
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nmt.data import order
+from nmt.data.batches import Parallel
+from nmt.data.order import Batches, cut, sort_by
+from nmt.system.errors import DataError
+from nmt.system.files import write_json
+
+
+def arrays(folder: Path, source: list[int], target: list[int]) -> Path:
+    """An encoded split whose sentences have so many pieces."""
+    for side, lengths in (("source", source), ("target", target)):
+        np.save(folder / f"train.{side}.npy", np.full(sum(lengths), 5, np.uint16))
+        np.save(folder / f"train.{side}.offsets.npy", np.cumsum([0, *lengths]))
+    write_json(
+        folder / "meta.json",
+        {
+            "languages": "en-de", "splits": {"train": {"sentences": len(source)}}, "ids": {"pad": 0, "unk": 1, "bos": 2,
+            "eos": 3}, "vocabulary": {"source": 9, "target": 9}, "cleaning": {}, "subwords": {"subwords": {}},
+        },
+    )  # fmt: skip
+    return folder
+
+
+def before(data: Parallel, lengths: list[tuple[int, int]], seed: int, size: int) -> list[list[int]]:
+    """The batches as they were made from 64-bit arrays: a permutation, NumPy's sort, and a cut by a loop."""
+    random = np.random.default_rng((seed, 4))
+    permuted = random.permutation(np.array(data.indices, np.int64))
+    target, source = (np.array([lengths[i][side] for i in permuted.tolist()]) for side in (1, 0))
+    permuted = permuted[np.lexsort((source, target))]
+    batches, batch = list[list[int]](), list[int]()
+    for i in permuted.tolist():
+        if batch and max(max(lengths[j]) + 2 for j in [*batch, i]) * (len(batch) + 1) > size:
+            batches.append(batch)
+            batch = []
+        batch.append(i)
+    batches.append(batch)
+    return [batches[i] for i in random.permutation(len(batches))]
+
+
+@pytest.mark.parametrize("longest", [None, 40])
+@pytest.mark.parametrize("top", [60, 400, 70_000])
+def test_the_order_is_that_of_wide_arrays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, longest: int | None, top: int
+) -> None:
+    monkeypatch.setattr(order, "BLOCK", 37)
+    random = np.random.default_rng(top)
+    pairs = [(int(a), int(b)) for a, b in random.integers(0, 50, (300, 2))]
+    pairs[100] = (3, top)
+    folder = arrays(tmp_path, *(list(side) for side in zip(*pairs, strict=True)))
+    data = Parallel(folder, "train", longest)
+    found = data.batches("150 tokens", (2, 4))
+    assert [batch.tolist() for batch in found] == before(data, pairs, 2, 150)
+    assert data.source.lengths.tolist() == [a + 2 for a, _ in pairs]
+    batch = data.batch(np.array([7, 3]))
+    assert batch.pieces == data.pieces(np.array([7, 3])) == pairs[7][1] + pairs[3][1] + 2
+    assert batch.source.shape == (2, max(pairs[7][0], pairs[3][0]) + 2)
+
+
+@pytest.mark.parametrize("block", [1, 3, 1000])
+def test_sorting_keeps_the_order_of_equal_keys(monkeypatch: pytest.MonkeyPatch, block: int) -> None:
+    monkeypatch.setattr(order, "BLOCK", block)
+    keys, given = np.array([3, 0, 3, 1, 250, 0], np.uint8), np.array([5, 4, 2, 0, 1, 3, 2], np.int32)
+    assert sort_by(keys, given).tolist() == sorted(given.tolist(), key=lambda i: int(keys[i]))
+    assert sort_by(keys, given).dtype == np.int32 and sort_by(keys, given[:0]).tolist() == []
+
+
+def test_batches_are_a_sequence() -> None:
+    batches = cut(np.arange(10, 17), np.arange(7), 3, "sentences")
+    assert [batch.tolist() for batch in batches] == [[10, 11, 12], [13, 14, 15], [16]]
+    assert batches[-1].tolist() == [16] and [batch.tolist() for batch in batches[1:]] == [[13, 14, 15], [16]]
+    assert len(batches[::2]) == 2 and isinstance(batches, Batches) and np.concatenate(batches).tolist()[-1] == 16
+    with pytest.raises(IndexError):
+        batches[3]
+
+
+def test_an_epoch_takes_few_bytes_a_pair(tmp_path: Path) -> None:
+    count = 600_000
+    data = Parallel(arrays(tmp_path, [9] * count, [8] * count), "train")
+    tracemalloc.start()
+    batches = data.batches("4096 tokens", (1, 0))
+    held, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert held < 5 * count and peak < 9 * count + 40 * order.BLOCK and len(batches) > 100
+
+
+def test_offsets_that_fall_are_refused(tmp_path: Path) -> None:
+    arrays(tmp_path, [2, 3], [1, 1])
+    np.save(tmp_path / "train.target.offsets.npy", np.array([0, 3, 2]))
+    with pytest.raises(DataError, match=r"train\.target\.offsets\.npy: expected offsets from 0 that never fall"):
+        Parallel(tmp_path, "train")
