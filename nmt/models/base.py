@@ -104,12 +104,7 @@ class TranslationModel(nn.Module, ABC):
 
     def log_probabilities(self, hidden: Tensor) -> Tensor:
         """Compute log-probabilities of the next pieces (R, V) from decoder outputs (R, D), without gradients."""
-        with pytorch_kernels(hidden.shape[0] == torch.get_num_threads() == 1):  # only then they are faster
-            scores, vocabulary = self.projection(hidden).float(), self.projection.out_features
-        if scores.shape[1] == vocabulary:
-            return torch.log_softmax(scores, -1, out=scores)  # in place, which halves the memory traffic
-        scores[:, vocabulary:] = -torch.inf
-        return torch.log_softmax(scores, -1, out=scores)[:, :vocabulary]
+        return log_probabilities(hidden, self.projection.weight, self.projection.bias, self.projection.out_features)
 
     @abstractmethod
     def reorder(self, state: Any, rows: Tensor) -> Any:
@@ -118,3 +113,20 @@ class TranslationModel(nn.Module, ABC):
     @abstractmethod
     def keep(self, state: Any, sentences: Tensor) -> Any:
         """Keep only the encodings of these sentences; `reorder` then selects their rows."""
+
+
+def log_probabilities(hidden: Tensor, weight: Tensor, bias: Tensor | None, vocabulary: int) -> Tensor:
+    """Compute log-probabilities of the next pieces (R, V), without gradients.
+
+    Args:
+        hidden: decoder outputs (R, D).
+        weight: weights of the projection (V or more, D).
+        bias: its biases (V or more,), if any.
+        vocabulary: number of pieces V; the rows after them are padding.
+    """
+    with pytorch_kernels(hidden.shape[0] == torch.get_num_threads() == 1):  # only then they are faster
+        scores = F.linear(hidden, weight, bias).float()
+    if scores.shape[1] == vocabulary:
+        return torch.log_softmax(scores, -1, out=scores)  # in place, which halves the memory traffic
+    scores[:, vocabulary:] = -torch.inf
+    return torch.log_softmax(scores, -1, out=scores)[:, :vocabulary]

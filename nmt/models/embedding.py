@@ -80,11 +80,6 @@ class PositionalEmbedding(Embedding):
         """Add the encodings of positions 0 to T - 1 to embeddings (B, T, D)."""
         return x if self.positions is None else x + self.positions[: x.shape[1]]
 
-    def at(self, ids: Tensor, position: int) -> Tensor:
-        """Embed ids (R,) at one position as (R, D), without dropout."""
-        x = F.embedding(ids, self.pieces.weight) * self.scale
-        return x if self.positions is None else x + self.positions[position]
-
 
 class Context(nn.Module):
     """Bidirectional GRU that adds context to embeddings (Wang, Cho and Gu 2019, section 3.2).

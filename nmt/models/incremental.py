@@ -1,17 +1,124 @@
-"""Transformer decoder layer for search: it computes one step of every hypothesis.
+"""Transformer decoder for search: it computes one step of every hypothesis.
 
-For few rows, the arithmetic of a step takes less time than calling modules and looking up their weights. So this module
-looks up the weights once per batch, and repeats the computation of `DecoderLayer` for a single position.
+For few rows, calling modules and operators takes longer than the arithmetic. So this module looks up the weights once,
+repeats the computation of `DecoderLayer` for a single position, and multiplies matrices in advance where that leaves
+fewer operators to each step.
 """
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from nmt.models.attention import Attention, KeysValues, Weights, attend
+from nmt.models.attention import VECTOR, Attention, Weights, attend
+from nmt.models.base import log_probabilities
+from nmt.models.embedding import PositionalEmbedding
 from nmt.models.layers import DecoderLayer
+from nmt.system.machine import pytorch_kernels
+
+MANY = 256  # from this number of encoder positions, or rows of a step, shape-specific matrix kernels pay off
+
+
+class Source(NamedTuple):
+    """What attention over the source sentences needs of them."""
+
+    keys: Tensor  # (B, K, S, D/H)
+    values: Tensor  # (B, K, S, D/H)
+    mask: Tensor  # (B, 1, 1, S) additive
+
+    def keep(self, sentences: Tensor) -> "Source":
+        """Return only the sentences of these indices."""
+        return Source(*(part.index_select(0, sentences) for part in self))
+
+
+class FoldedSource(NamedTuple):
+    """One sentence, multiplied by the projections of queries and output: attention is two products and a softmax."""
+
+    offsets: Tensor  # (H * S,) added to the scores; -inf at padding
+    scores: Tensor  # (D, H * S) maps an input to the scores of all heads
+    outputs: Tensor  # (H * S, D) maps the weights of all heads to the output, with its bias
+
+    def keep(self, _: Tensor) -> "FoldedSource":
+        """Return the sentence, which all rows share even if it is repeated."""
+        return self
+
+
+class Past(NamedTuple):
+    """Keys and values of the pieces written so far, for self-attention; a buffer with views of its parts."""
+
+    buffer: Tensor  # (2, R, K, t, D/H)
+    slots: Tensor  # (R, 2, K, t, D/H)
+    keys: Tensor  # (R * K, D/H, t)
+    values: Tensor  # (R * K, t, D/H)
+
+
+class State(NamedTuple):
+    """State of the decoder between steps; `IncrementalDecoder.step` changes it in place, so use each only once."""
+
+    position: int  # number of the next step, from 0
+    past: Sequence[Past]  # of each layer; unused from ``position`` on
+    written: Tensor  # (1, 1, t) additive mask of the unused positions
+    sources: Sequence[Source | FoldedSource]  # of each layer
+
+
+class IncrementalDecoder:
+    """The decoder of a Transformer without dropout, for R rows: B sentences times the beam size."""
+
+    def __init__(
+        self, embedding: PositionalEmbedding, layers: Sequence[DecoderLayer], norm: nn.Module, projection: nn.Linear
+    ) -> None:
+        self.layers = [IncrementalLayer(layer) for layer in layers]
+        self.pieces, self.positions, self.scale = embedding.pieces.weight, embedding.positions, embedding.scale
+        self.norm = None if isinstance(norm, nn.Identity) else _norm_arguments(norm)
+        self.projection = *_weights(projection), projection.out_features
+
+    def start(self, memory: Tensor, mask: Tensor) -> State:
+        """Start a search from encodings (B, S, D) and the additive mask of their padding (B, 1, 1, S)."""
+        groups, size = self.layers[0].groups, self.layers[0].size
+        empty = _past(memory.new_empty(2, len(memory), groups, 0, size))
+        sources = [layer.start(memory, mask) for layer in self.layers]
+        return State(0, [empty] * len(self.layers), memory.new_empty(1, 1, 0), sources)
+
+    def step(self, state: State, last: Tensor) -> tuple[Tensor, State]:
+        """See `nmt.models.base.TranslationModel.step`."""
+        position, past, written = state.position, state.past, state.written
+        x = self._embed(last, position)
+        if position == written.shape[2]:
+            past = [_past(F.pad(layer.buffer, (0, 0, 0, VECTOR))) for layer in past]
+            written = F.pad(written, (0, VECTOR), value=-torch.inf)
+        written.select(2, position).zero_()
+        with pytorch_kernels(last.shape[0] < MANY):
+            for layer, layer_past, source in zip(self.layers, past, state.sources, strict=True):
+                x = layer(x, layer_past, position, written, source)
+        if self.norm:
+            x = self.layers[0].normalise(x, *self.norm)
+        return log_probabilities(x, *self.projection), State(position + 1, past, written, state.sources)
+
+    def _embed(self, ids: Tensor, position: int) -> Tensor:
+        """Embed ids (R,) at one position as (R, D)."""
+        x = self.pieces.index_select(0, ids)
+        if self.positions is None:
+            return x * self.scale
+        return torch.add(self.positions[position], x, alpha=self.scale)
+
+
+def reorder(state: State, rows: Tensor) -> State:
+    """Reorder beams: new row i is old row ``rows[i]``, of the same sentence."""
+    # On the CPU, `index_select` copies whole rows, while indexing copies number by number.
+    return state._replace(past=[_past(layer.buffer.index_select(1, rows)) for layer in state.past])
+
+
+def keep(state: State, sentences: Tensor) -> State:
+    """Keep only these sentences, which may repeat; `reorder` then selects their rows."""
+    sources = [source.keep(sentences) for source in state.sources]
+    return state._replace(sources=sources)
+
+
+def _past(buffer: Tensor) -> Past:
+    joined = buffer.flatten(1, 2)  # (2, R * K, t, D/H)
+    return Past(buffer, buffer.transpose(0, 1), joined[0].transpose(1, 2), joined[1])
 
 
 class IncrementalLayer:
@@ -19,65 +126,104 @@ class IncrementalLayer:
 
     def __init__(self, layer: DecoderLayer) -> None:
         attention, source, feed_forward = layer.attention, layer.source_attention, layer.feed_forward
-        self.heads = attention.heads
+        self.heads, self.size = attention.heads, attention.project.in_features // attention.heads
+        self.scale = self.size**-0.5  # of the scores
         self.project, self.output = _weights(attention.project), _output(attention)
-        self.source_queries, self.source_output = source.query_weights(), _output(source)
+        self.source_attention, self.source_queries, self.source_output = source, source.query_weights(), _output(source)
         self.inner, self.outer = _weights(feed_forward.inner), _weights(feed_forward.outer)
-        self.activation = feed_forward.activation
+        self.activation = torch.relu_ if feed_forward.activation is F.relu else feed_forward.activation
         self.pre = layer.residuals[0].pre
         self.groups, self.rotary = attention.groups, attention.rotary
         norms = [residual.norm for residual in layer.residuals]
         self.normalise: Any = torch.layer_norm if isinstance(norms[0], nn.LayerNorm) else torch.rms_norm
         self.norms = [_norm_arguments(norm) for norm in norms]
 
-    def __call__(
-        self, x: Tensor, past: Tensor, position: int, written: Tensor, source: KeysValues, mask: Tensor
-    ) -> Tensor:
+    def start(self, memory: Tensor, mask: Tensor) -> Source | FoldedSource:
+        """Prepare the attention over encoded sentences (B, S, D), with their additive mask (B, 1, 1, S).
+
+        Folding pays for one sentence on the CPU, as long as it makes no matrix larger than the projections.
+        """
+        if memory.is_cuda or len(memory) > 1 or memory.shape[1] > self.size:
+            missing = max(0, VECTOR - memory.shape[1])  # pad once, because the softmax of short rows is slow
+            memory, mask = F.pad(memory, (0, 0, 0, missing)), F.pad(mask, (0, missing), value=-torch.inf)
+            keys, values = self.source_attention.keys_values(memory)
+            return Source(keys.contiguous(), values.contiguous(), mask)
+        keys, values = (
+            part[0].repeat_interleave(self.heads // self.groups, 0) if self.groups < self.heads else part[0]
+            for part in self.source_attention.keys_values(memory)
+        )  # each (H, S, D/H)
+        weight, bias = self.source_queries
+        keys = keys * self.scale
+        scores = (keys @ weight.view(self.heads, self.size, -1)).flatten(0, 1).t()  # (D, H * S)
+        offsets = mask[0, 0].expand(self.heads, -1)
+        if bias is not None:
+            offsets = offsets + (keys @ bias.view(self.heads, -1, 1))[..., 0]
+        if not self.source_output:
+            return FoldedSource(offsets.flatten(), scores, torch.block_diag(*values))
+        weight, bias = self.source_output
+        outputs = (values @ weight.t().view(self.heads, self.size, -1)).flatten(0, 1)  # (H * S, D)
+        if bias is not None:
+            outputs += bias / self.heads  # the weights of each head sum to 1
+        return FoldedSource(offsets.flatten(), scores, outputs)
+
+    def __call__(self, x: Tensor, past: Past, position: int, written: Tensor, source: Source | FoldedSource) -> Tensor:
         """Run the layer on one position.
 
         Args:
             x: input (R, D).
-            past: buffer for keys and values (2, R, K, t, D/H), filled before this position; this call adds its own.
+            past: keys and values, filled before this position; this call adds its own.
             position: number of this position, from 0.
-            written: additive mask (1, 1, 1, t) that hides the positions after this one.
-            source: keys and values of the source sentences, each (B, K, S, D/H).
-            mask: additive mask of the source (B, 1, 1, S).
+            written: additive mask (1, 1, t) that hides the positions after this one.
+            source: the source sentences, from `start`.
 
         Returns:
             Output (R, D).
         """
-        x = self._add_output(0, x, self._attend(self._sublayer_input(0, x), past, position, written))
-        x = self._add_output(1, x, self._attend_to_source(self._sublayer_input(1, x), source, mask))
-        return self._add_output(2, x, self._feed_forward(self._sublayer_input(2, x)))
+        normalise, (first, second, third) = self.normalise, self.norms
+        if self.pre:
+            x = x + self._attend(normalise(x, *first), past, position, written)
+            x = self._add_source(x, normalise(x, *second), source)
+            return x + self._feed_forward(normalise(x, *third))
+        x = normalise(x + self._attend(x, past, position, written), *first)
+        x = normalise(self._add_source(x, x, source), *second)
+        return normalise(x + self._feed_forward(x), *third)
 
-    def _sublayer_input(self, sublayer: int, x: Tensor) -> Tensor:
-        return self._norm(sublayer, x) if self.pre else x
-
-    def _add_output(self, sublayer: int, x: Tensor, output: Tensor) -> Tensor:
-        return x + output if self.pre else self._norm(sublayer, x + output)
-
-    def _norm(self, sublayer: int, x: Tensor) -> Tensor:
-        normalised: Tensor = self.normalise(x, *self.norms[sublayer])
-        return normalised
-
-    def _attend(self, x: Tensor, past: Tensor, position: int, written: Tensor) -> Tensor:
-        heads, groups = self.heads, self.groups
-        projected = F.linear(x, *self.project).view(x.shape[0], heads + 2 * groups, -1)
+    def _attend(self, x: Tensor, past: Past, position: int, written: Tensor) -> Tensor:
+        heads, groups, size = self.heads, self.groups, self.size
+        projected = F.linear(x, *self.project).view(-1, heads + 2 * groups, size)
         if self.rotary:
             rotated = self.rotary.at(projected[:, : heads + groups], position)
             projected = torch.cat([rotated, projected[:, heads + groups :]], 1)
-        keys_values = projected.narrow(1, heads, 2 * groups).view(x.shape[0], 2, groups, -1)
-        past.select(3, position).copy_(keys_values.transpose(0, 1))
-        keys, values = past.unbind(0)
-        mixed = attend(projected.narrow(1, 0, heads).unsqueeze(2), keys, values, written)  # (R, H, 1, D/H)
-        return _linear(mixed.flatten(1), self.output)
+        past.slots.select(3, position).copy_(projected.narrow(1, heads, 2 * groups).view(-1, 2, groups, size))
+        queries = projected.narrow(1, 0, heads)
+        if x.is_cuda:
+            mixed = attend(queries.unsqueeze(2), *past.buffer.unbind(0), written[None])
+        elif x.shape[0] < MANY:
+            mixed = self._mix(queries, past, written)
+        else:
+            with pytorch_kernels():
+                mixed = self._mix(queries, past, written)
+        return _linear(mixed.view(x.shape), self.output)
 
-    def _attend_to_source(self, x: Tensor, source: KeysValues, mask: Tensor) -> Tensor:
-        """Treat the hypotheses of a sentence as queries of one attention, so its keys and values are not copied."""
-        keys, values = source
-        queries = F.linear(x, *self.source_queries).view(keys.shape[0], -1, self.heads, keys.shape[-1]).transpose(1, 2)
+    def _mix(self, queries: Tensor, past: Past, written: Tensor) -> Tensor:
+        """Attend over the past from queries (R, H, D/H); return weighted means (R * K, H/K, D/H)."""
+        grouped = queries.reshape(past.keys.shape[0], -1, self.size)
+        scores = torch.baddbmm(written, grouped, past.keys, alpha=self.scale)
+        return torch.bmm(torch.softmax(scores, -1), past.values)
+
+    def _add_source(self, residual: Tensor, x: Tensor, source: Source | FoldedSource) -> Tensor:
+        """Add the attention over the source to the residual; both and x (R, D).
+
+        The hypotheses of a sentence are queries of one attention, so its keys and values are not copied.
+        """
+        if isinstance(source, FoldedSource):
+            products = torch.addmm(source.offsets, x, source.scores)  # (R, H * S)
+            weights = torch.softmax(products.view(x.shape[0], self.heads, -1), -1)
+            return torch.addmm(residual, weights.view_as(products), source.outputs)
+        keys, values, mask = source
+        queries = F.linear(x, *self.source_queries).view(keys.shape[0], -1, self.heads, self.size).transpose(1, 2)
         mixed = attend(queries, keys, values, mask)  # (B, H, R/B, D/H)
-        return _linear(mixed.transpose(1, 2).reshape(x.shape), self.source_output)
+        return residual + _linear(mixed.transpose(1, 2).reshape(x.shape), self.source_output)
 
     def _feed_forward(self, x: Tensor) -> Tensor:
         return F.linear(self.activation(F.linear(x, *self.inner)), *self.outer)

@@ -205,7 +205,7 @@ class _Beams:
     ) -> None:
         self.decoder, self.config, self.ids, self.device = decoder, config, ids, source.device
         self.state = decoder.start(source, images)
-        random_seed = int(source.sum()) + config.seed * SPREAD
+        random_seed = int(source.sum()) + config.seed * SPREAD if config.sampling else 0
         if config.samples > 1:  # a row for each sample, which is a sentence of its own from here on
             rows = torch.arange(len(source), device=self.device).repeat_interleave(config.samples)
             self.state = decoder.reorder(decoder.keep(self.state, rows), rows)
@@ -215,6 +215,7 @@ class _Beams:
         limits = (lengths * config.length_factor + config.length_extra).clamp(min=config.min_length)
         self.limits: list[int] = limits.clamp(max=decoder.longest - 2).long().tolist()  # output pieces without EOS
         self.restricted = bool(config.min_length or config.no_repeat_ngram)
+        self.greedy = config.beam == 1 and not config.sampling and not self.restricted
         self.forbidden = torch.tensor([ids.pad, ids.bos], device=source.device)
         self.live = list(range(sentences))  # index in the batch of each live sentence
         self.random = torch.Generator(self.device).manual_seed(random_seed)  # for sampling
@@ -235,9 +236,30 @@ class _Beams:
     def run(self) -> list[list[Hypothesis]]:
         """Extend the prefixes until every sentence is done; return the hypotheses of each, in no order."""
         while self.live:
-            self._extend()
+            if self.greedy and len(self.live) == 1:
+                self._finish_alone()
+            else:
+                self._extend()
         size = self.config.samples
         return [list(chain.from_iterable(self.finished[i : i + size])) for i in range(0, len(self.finished), size)]
+
+    def _finish_alone(self) -> None:
+        """Finish greedy search for the last live sentence, where no candidates compete and no rows move."""
+        eos, limit, ids, score = self.ids.eos, self.limits[0], self.prefixes[0], float(self.scores)
+        while score > -math.inf:  # false for NaN
+            log_probs, self.state = self.decoder.step(self.state, self.last)
+            if len(ids) < limit:
+                log_probs.index_fill_(1, self.forbidden, -torch.inf)
+                value, column = greatest(log_probs)
+                score, piece, self.last = score + float(value), int(column), column[0]
+            else:
+                score, piece = score + float(log_probs[0, eos]), eos
+            if piece == eos:
+                if score > -math.inf:
+                    self._finish(0, score, 0, len(ids) + 1)
+                break
+            ids.append(piece)
+        self.live = []
 
     def _extend(self) -> None:
         """Extend every live row by one piece."""

@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
-from typing import cast
+from typing import Self, cast
 
 import torch
 import torch.nn.functional as F
@@ -11,25 +10,12 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from nmt.config.models import MultimodalConfig, TransformerConfig
-from nmt.models.attention import VECTOR, KeysValues, Rotary, watch
+from nmt.models.attention import Rotary, watch
 from nmt.models.base import TranslationModel
 from nmt.models.embedding import Context, PositionalEmbedding, causal_mask
-from nmt.models.incremental import IncrementalLayer
+from nmt.models.incremental import MANY, IncrementalDecoder, State, keep, reorder
 from nmt.models.layers import DecoderLayer, EncoderLayer, make_norm
 from nmt.system.machine import pytorch_kernels
-
-MANY = 256  # from this number of encoder positions, or rows of a step, shape-specific matrix kernels pay off
-
-
-@dataclass(frozen=True)
-class State:
-    """State of the decoder between steps; `Transformer.step` changes it in place, so use each state only once."""
-
-    position: int  # number of the next step, from 0
-    layers: Sequence[IncrementalLayer]
-    past: Sequence[Tensor]  # per layer, keys and values (2, R, K, t, D/H); unused from ``position`` on
-    source: Sequence[KeysValues]  # per layer, keys and values, each (B, K, S, D/H)
-    source_mask: Tensor  # (B, 1, 1, S) additive
 
 
 class Transformer(TranslationModel):
@@ -60,6 +46,7 @@ class Transformer(TranslationModel):
         self.projection = nn.Linear(config.width, target_vocabulary, bias=config.output_bias)
         if config.output_bias:
             nn.init.zeros_(self.projection.bias)
+        self.incremental: IncrementalDecoder | None = None
         if config.tied == "none":
             nn.init.normal_(self.projection.weight, std=config.width**-0.5)
         else:
@@ -137,36 +124,28 @@ class Transformer(TranslationModel):
 
     def start(self, source: Tensor, images: Tensor | None = None) -> State:
         """See `TranslationModel.start`."""
+        decoder = self.incremental or self._make_incremental()
         with pytorch_kernels(source.numel() < MANY):
-            memory, mask = self.encode(source, images)
-            missing = max(0, VECTOR - memory.shape[1])  # pad once, because the softmax of short rows is slow
-            memory, mask = F.pad(memory, (0, 0, 0, missing)), F.pad(mask, (0, missing), value=-torch.inf)
-            projected = [layer.source_attention.keys_values(memory) for layer in self.decoder]
-        source_keys_values = [(keys.contiguous(), values.contiguous()) for keys, values in projected]
-        layers = [IncrementalLayer(layer) for layer in self.decoder]
-        empty = memory.new_empty(2, len(source), self.config.groups, 0, self.config.width // self.config.heads)
-        return State(0, layers, [empty] * len(layers), source_keys_values, mask)
+            return decoder.start(*self.encode(source, images))
 
     def step(self, state: State, last: Tensor) -> tuple[Tensor, State]:
         """See `TranslationModel.step`."""
-        position, past = state.position, state.past
-        x = self.target_embedding.at(last, position)  # (R, D)
-        if position == past[0].shape[3]:
-            past = [F.pad(layer, (0, 0, 0, VECTOR)) for layer in past]
-        written = x.new_zeros(1, 1, 1, past[0].shape[3])
-        written[..., position + 1 :] = -torch.inf
-        with pytorch_kernels(last.shape[0] < MANY):
-            for layer, layer_past, source in zip(state.layers, past, state.source, strict=True):
-                x = layer(x, layer_past, position, written, source, state.source_mask)
-        log_probs = self.log_probabilities(self.decoder_norm(x))
-        return log_probs, replace(state, position=position + 1, past=past)
+        decoder = self.incremental or self._make_incremental()
+        return decoder.step(state, last)
 
     def reorder(self, state: State, rows: Tensor) -> State:
         """See `TranslationModel.reorder`."""
-        # On the CPU, `index_select` copies whole rows, while indexing copies number by number.
-        return replace(state, past=[layer.index_select(1, rows) for layer in state.past])
+        return reorder(state, rows)
 
     def keep(self, state: State, sentences: Tensor) -> State:
         """See `TranslationModel.keep`."""
-        source = [(keys.index_select(0, sentences), values.index_select(0, sentences)) for keys, values in state.source]
-        return replace(state, source=source, source_mask=state.source_mask.index_select(0, sentences))
+        return keep(state, sentences)
+
+    def lay_out_for_search(self) -> Self:
+        """See `TranslationModel.lay_out_for_search`; also look the decoder's weights up once for all searches."""
+        super().lay_out_for_search()
+        self.incremental = self._make_incremental()
+        return self
+
+    def _make_incremental(self) -> IncrementalDecoder:
+        return IncrementalDecoder(self.target_embedding, self.decoder, self.decoder_norm, self.projection)

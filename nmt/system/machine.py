@@ -87,17 +87,22 @@ def pytorch_kernels(wanted: bool = True) -> AbstractContextManager[None]:
     fused attention for every sentence. With few rows, compiling takes longer than multiplying
     (benchmarks/archive/decoding.md).
     """
-    current = torch.get_float32_matmul_precision()
-    return _matmul_precision("highest", current) if wanted and current != "highest" else nullcontext()
+    if not wanted or (current := torch.get_float32_matmul_precision()) == "highest":
+        return nullcontext()
+    return _MatmulPrecision("highest", current)
 
 
-@contextmanager
-def _matmul_precision(meanwhile: str, after: str) -> Iterator[None]:
-    torch.set_float32_matmul_precision(meanwhile)
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(after)
+class _MatmulPrecision(AbstractContextManager[None]):
+    """Sets the precision of matrix products inside a block; a generator would take several times as long."""
+
+    def __init__(self, meanwhile: str, after: str) -> None:
+        self.meanwhile, self.after = meanwhile, after
+
+    def __enter__(self) -> None:
+        torch.set_float32_matmul_precision(self.meanwhile)
+
+    def __exit__(self, *_: object) -> None:
+        torch.set_float32_matmul_precision(self.after)
 
 
 def matrix_speed(kind: torch.dtype, seconds: float = 0.5, size: int = 2048, device: str = "cpu") -> float:

@@ -176,7 +176,7 @@ def test_steps_of_chosen_rows_equal_teacher_forcing(name: str) -> None:
             rows = rows[4:]
         log_probs, state = model.step(state, target[rows, t])
         torch.testing.assert_close(log_probs, whole[rows, t], rtol=0, atol=1e-6)
-    assert state.past[0].shape[2] == (model.config.key_value_heads or 4)  # the cache has the shared heads alone
+    assert state.past[0].buffer.shape[2] == (model.config.key_value_heads or 4)  # the cache has the shared heads alone
 
 
 def test_attention_maps_of_grouped_queries_are_those_of_each_head() -> None:
