@@ -11,12 +11,14 @@ from nmt.config.choices import NETWORKS
 
 @click.command()
 @click.argument("out", type=OUTPUT)
-@click.option("--limit", type=COUNT, show_default="all pictures", help="Draw only the first pictures of each split.")
-def draw(out: Path, limit: int | None) -> None:
+@click.option("--corpus", default="scenes", help="The corpus; pictures of others than scenes are in a mirror.")
+@click.option("--limit", type=COUNT, show_default="all pictures", help="Write only the first pictures of each split.")
+@click.option("--mirror", type=PATH, show_default="NMT_MIRROR", help="Folder with the pictures of other corpora.")
+def draw(out: Path, corpus: str, limit: int | None, mirror: Path | None) -> None:
     """Draw the pictures of the built-in corpus of scenes into the folder OUT, with a list of names for each split."""
-    from nmt.corpora.scenes import write_pictures
+    from nmt.corpora.catalogue import write_pictures
 
-    write_pictures(out, limit)
+    write_pictures(corpus, out, limit, mirror)
 
 
 @click.command()

@@ -24,20 +24,11 @@ from nmt.system.files import digest
 GIVEN = "file"
 """Stands for the model of a row whose translations are given as a file."""
 Figure = Literal[
-    "loss",
-    "loss-by-system",
-    "accuracy",
-    "bleu",
-    "learning-curves",
-    "learning-rate",
-    "positions",
-    "positions-across",
-    "mask",
-    "alignment",
-    "picture",
-    "bleu-by-length",
-    "accuracy-by-frequency",
-]
+    "loss", "loss-by-system", "accuracy", "bleu", "learning-curves", "learning-rate", "positions",
+    "positions-across", "mask", "alignment", "picture", "picture-words", "bleu-by-length", "accuracy-by-frequency",
+]  # fmt: skip
+OVERLAYS: tuple[Figure, ...] = ("picture", "picture-words")
+"""The figures that show a picture."""
 ALWAYS = ("bleu", "chrf", "ter", "exact")
 """Metrics that are computed for every row."""
 Metric = Annotated[
@@ -256,6 +247,11 @@ class Table(_TableFields):
         return self
 
     @property
+    def overlays(self) -> list[Figure]:
+        """The figures of this table that show a picture."""
+        return [figure for figure in self.figures if figure in OVERLAYS]
+
+    @property
     def region_row(self) -> Row | None:
         """The first row whose model attends to regions of the right pictures, on the first test set."""
         for row in self.rows:
@@ -270,10 +266,10 @@ class Table(_TableFields):
         """Return the rows whose attention a figure shows, each with its first model (see `models_of`).
 
         For ``alignment`` these are the first row of each system with attention, on the first test set; for ``picture``
-        `region_row`; for other figures none.
+        and ``picture-words`` `region_row`; for other figures none.
         """
         rows: dict[str | None, Row] = {}
-        if figure == "picture" and self.region_row:
+        if figure in OVERLAYS and self.region_row:
             rows = {self.region_row.system: self.region_row}
         elif figure == "alignment":
             for row in self.rows:
@@ -283,10 +279,10 @@ class Table(_TableFields):
 
     @model_validator(mode="after")
     def _picture_needs_regions(self) -> Self:
-        if "picture" in self.figures and self.region_row is None:
+        if self.overlays and self.region_row is None:
             raise ValueError(
-                "figures: picture needs a multimodal system that attends to regions of the right pictures, scored on "
-                "the first test set"
+                f"figures: {self.overlays[0]} needs a multimodal system that attends to regions of the right "
+                "pictures, scored on the first test set"
             )
         return self
 

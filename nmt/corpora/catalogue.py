@@ -1,7 +1,7 @@
 """Corpora by name: downloadable ones (corpora.yaml), built-in ones (scenes, copy), and the user's own files."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -19,6 +19,7 @@ from nmt.config.yaml import nearest, parse
 from nmt.corpora.overlap import HeldOut
 from nmt.corpora.own import sources_with, write_custom
 from nmt.corpora.parts import aligned, named_parts, write_split
+from nmt.corpora.pictured import PictureArchive
 from nmt.corpora.sources import Source, Text, holds
 from nmt.system.errors import ConfigError
 from nmt.system.files import atomic_directory, sha256, write_json
@@ -48,6 +49,7 @@ class Declared(Strict):
     disjoint: bool = Field(False, description="training shares no sentence with validation or any test set")
     together: bool = Field(False, description="line n of all sources has one topic; a limit applies to each source")
     descriptions: Name | None = Field(None, description="corpus with several descriptions of what each line describes")
+    pictures: PictureArchive | None = Field(None, description="pictures of some lines; the corpus has no other lines")
 
 
 class _Catalogue(Strict):
@@ -56,11 +58,12 @@ class _Catalogue(Strict):
 
 @dataclass(frozen=True)
 class _Part:
-    """The text of one source in a split: both sides, or one side of monolingual text; a slice selects the lines."""
+    """The text of one source in a split: both sides, or one of monolingual text. A slice or numbers select lines."""
 
     sides: tuple[Text, ...]
     licence: str
     selected: tuple[Slice, Text] | None = None
+    numbers: Container[int] | None = None
 
     @property
     def name(self) -> str:
@@ -74,7 +77,9 @@ class _Part:
     def lines(self) -> Iterator[tuple[str, ...]]:
         """Yield the sentences of each line, one per side; raises DataError if the files do not align."""
         texts = (*self.sides, *(self.selected[1:] if self.selected else ()))
-        for line in aligned([(text.path, text.lines()) for text in texts]):
+        for number, line in enumerate(aligned([(text.path, text.lines()) for text in texts])):
+            if self.numbers is not None and number not in self.numbers:
+                continue
             if self.selected is None or holds(self.selected[0], line[-1]):
                 yield line[: len(self.sides)]
 
@@ -227,6 +232,34 @@ def fetch(
         write_json(part / "corpus.json", _describe(name, languages, part, sources, custom) | together)
 
 
+def pictured() -> list[str]:
+    """Return the names of the corpora that come with pictures."""
+    return ["scenes", *(name for name, corpus in declared().items() if corpus.pictures)]
+
+
+def write_pictures(name: str, out: Path, limit: int | None = None, mirror: Path | None = None) -> None:
+    """Write the pictures of a corpus atomically, and ``{split}.txt`` with their names, one per line of the text.
+
+    Args:
+        name: the corpus; those of scenes are drawn, others are unpacked.
+        out: folder to write.
+        limit: write only the first pictures of each split.
+        mirror: folder with the pictures of corpora that are not drawn; None: the variable NMT_MIRROR.
+
+    Raises:
+        ConfigError: the corpus comes without pictures, or the mirror folder does not exist.
+        DataError: the mirror has no such file, or its checksum is wrong.
+    """
+    if name not in pictured():
+        raise _unknown("corpus with pictures", name, pictured())
+    if archive := None if name == "scenes" else declared()[name].pictures:
+        archive.unpack(out, limit, mirror)
+        return
+    from nmt.corpora.scenes import write_pictures as draw_pictures
+
+    draw_pictures(out, limit)
+
+
 def _generate(name: str, languages: str, folder: Path, limit: int | None) -> None:
     if name == "scenes":
         from nmt.corpora.scenes import write_corpus
@@ -280,7 +313,8 @@ def _declared_parts(corpus: Declared, split: str, languages: str, mirror: Path |
     for source in corpus.splits[split]:
         sides = tuple(source.text(language, mirror) for language in languages.split("-"))
         selected = (source.slice, source.text(source.slice.by, mirror)) if source.slice else None
-        parts.append(_Part(sides, source.licence or corpus.licence, selected))
+        numbers = corpus.pictures.of_split(split, mirror) if corpus.pictures else None
+        parts.append(_Part(sides, source.licence or corpus.licence, selected, numbers))
     return parts
 
 

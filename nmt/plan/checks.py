@@ -18,6 +18,7 @@ from nmt.corpora.catalogue import (
     check_trainable,
     declared,
     names_of_parts,
+    pictured,
     test_sets,
     with_corpus_of,
 )
@@ -28,8 +29,6 @@ from nmt.plan.parents import check_parents
 from nmt.plan.systems import description_corpus, reads_descriptions, sees_pictures
 from nmt.system.errors import ConfigError
 
-DRAWN = {"scenes"}
-"""The corpora whose pictures nmt draws."""
 SystemKey = tuple[str, str]
 """Table and name of a system."""
 
@@ -331,10 +330,10 @@ def check_images(name: str, table: Table, settings: Workflow) -> None:
         for system, split in _splits_with_pictures(table, row):
             _check_pictures(where, system, split, settings)
             images = settings.images.get(system.corpus)
-            if "picture" in table.figures and row == table.region_row and images and images.folder is None:
+            if table.overlays and row == table.region_row and images and images.folder is None:
                 raise ConfigError(
-                    f"{table_path(name)}: figures: picture needs the pictures of {system.corpus}, got features alone; "
-                    f"give images: {system.corpus}: a folder and lists, or leave the figure out"
+                    f"{table_path(name)}: figures: {table.overlays[0]} needs the pictures of {system.corpus}, "
+                    f"got features alone; give images: {system.corpus}: a folder and lists, or leave the figure out"
                 )
 
 
@@ -368,7 +367,7 @@ def _has_pictures(system: System, split: str, images: Images | None) -> bool:
     if system.model.backbone == "descriptions":
         descriptions = description_corpus(system)
         return descriptions is not None and split in declared()[descriptions].splits
-    return images.features is not None or split in images.lists if images else system.corpus in DRAWN
+    return images.features is not None or split in images.lists if images else system.corpus in pictured()
 
 
 def _pictures_expected(system: System, split: str) -> str:

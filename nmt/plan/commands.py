@@ -90,8 +90,13 @@ def encode(clean: Word, subwords: Word, out: Word, *options: Word, languages: Wo
 
 
 def draw(out: Word, *options: Word) -> list[str]:
-    """Draw the pictures of the built-in corpus."""
+    """Draw or unpack the pictures of a corpus that comes with some."""
     return _command("draw", out, options=options)
+
+
+def draw_options(limit: int | None, corpus: str) -> list[str]:
+    """Options of `draw`: the pictures of a trial, and a corpus whose pictures are not drawn."""
+    return _limit(limit) + ([] if corpus == "scenes" else [f"--corpus={corpus}"])
 
 
 def features(

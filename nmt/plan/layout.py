@@ -82,7 +82,7 @@ class Layout:
         return self.results / "encoded" / self.subwords(system).relative_to(self.results / "subwords")
 
     def pictures(self, corpus: str) -> Path:
-        """Pictures drawn for a built-in corpus, with a list of names a split, ``{split}.txt``."""
+        """Pictures of a corpus that comes with some, with a list of names a split, ``{split}.txt``."""
         return self.results / "images" / self.corpus(corpus)
 
     def features(self, corpus: str, backbone: Backbone) -> Path:

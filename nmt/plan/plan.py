@@ -13,9 +13,9 @@ from nmt.config.models import MultimodalConfig, Shown
 from nmt.config.system import System
 from nmt.config.table import GIVEN, Row, Table
 from nmt.config.workflow import Shards, Workflow
-from nmt.corpora.catalogue import TRAINING, with_corpus_of
+from nmt.corpora.catalogue import TRAINING, pictured, with_corpus_of
 from nmt.plan import commands
-from nmt.plan.checks import DRAWN, check_table, has_training_text
+from nmt.plan.checks import check_table, has_training_text
 from nmt.plan.layout import DECODED, SCORED, TABLES, Layout, decoding_slug, table_path
 from nmt.plan.load import choose, load_settings, load_tables
 from nmt.plan.recipes import Mixture, Output, PairScores, Pictures, RawText, Translation
@@ -198,7 +198,7 @@ class Plan:
             "device": "auto", "processes": 1, "shards": Shards(), "mirror": None, "strict": False, "corpora": {},
             "word_vectors": {}, "shared_results": None,
         }  # fmt: skip
-        if not any("picture" in self.tables[table].figures for table in tables):
+        if not any(self.tables[table].overlays for table in tables):
             unused["images"] = {}
         return as_json(self.settings.model_copy(update={"tables": tables, **unused}))
 
@@ -314,8 +314,7 @@ class Plan:
 
     def pictures(self, name: str, split: str) -> Pictures:
         """The pictures that the features of a split are made from, by the corpus's name in paths."""
-        pictured = DRAWN | {corpus for corpus, images in self.settings.images.items() if images.folder}
-        corpus = choose("no pictures of", name, {self.layout.corpus(known): known for known in pictured})
+        corpus = self._pictured(name)
         images = self.settings.images.get(corpus)
         options = commands.features_options(self.settings.limit, images)
         if images and images.folder:
@@ -325,6 +324,14 @@ class Plan:
             )
         folder = self.layout.pictures(corpus)
         return Pictures(folder, folder / f"{split}.txt", folder, options, [])
+
+    def draw_options(self, name: str) -> list[str]:
+        """Options of the stage that writes the pictures of a corpus, by its name in paths."""
+        return commands.draw_options(self.settings.limit, self._pictured(name))
+
+    def _pictured(self, name: str) -> str:
+        given = [corpus for corpus, images in self.settings.images.items() if images.folder]
+        return choose("no pictures of", name, {self.layout.corpus(known): known for known in [*pictured(), *given]})
 
     def described(self, name: str) -> tuple[Path, Path]:
         """Folders of raw text of a corpus, by its name in paths, and of the corpus that describes the same images."""
@@ -336,7 +343,7 @@ class Plan:
     def pictures_shown(self, table: str) -> list[str]:
         """The file or folder of the pictures that a table's figures show, if any."""
         chosen = self.table(table)
-        if "picture" not in chosen.figures or not (chosen.region_row and chosen.region_row.system):
+        if not chosen.overlays or not (chosen.region_row and chosen.region_row.system):
             return []
         corpus = chosen.systems[chosen.region_row.system].corpus
         return [str(self.pictures(self.layout.corpus(corpus), chosen.tests[0]).source)]

@@ -70,13 +70,24 @@ PER_PIECE = {"loss", "loss-by-system", "accuracy", "learning-curves"}
 """Figures of quantities per piece, which depend on the vocabulary."""
 
 
+def shown(data: Json) -> list[Json]:
+    """The figures of a table that its pages may show."""
+    return [figure for figure in data["figures"] if not figure.get("withheld")]
+
+
 def figure_notes(data: Json) -> list[str]:
-    """What readers must know to compare the lines of a table's figures."""
+    """What readers must know to compare the lines of a table's figures, and which figures a page leaves out."""
+    withheld = [f"{figure['name']}.png" for figure in data["figures"] if figure.get("withheld")]
+    notes = [
+        f"Not on this page: {' and '.join(withheld)}. The picture may not be passed on. Building the table "
+        f"draws such figures into figures/{data['name']} of the results folder."
+    ] * bool(withheld)
     if len(data.get("subwords", [])) < 2 or not PER_PIECE & {figure["name"] for figure in data["figures"]}:
-        return []
+        return notes
     return [
+        *notes,
         "Loss and accuracy are per piece. The systems of this table have different vocabularies, so compare these "
-        "curves only between systems with the same one. Bits per character (nmt logprob) compare across vocabularies."
+        "curves only between systems with the same one. Bits per character (nmt logprob) compare across vocabularies.",
     ]
 
 

@@ -12,7 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from nmt.report.cells import NONE, duration, hardware, is_own, training_time
 from nmt.report.grid import telling
-from nmt.report.grids import figure_notes, grids, halves, headline, sample_sets
+from nmt.report.grids import figure_notes, grids, halves, headline, sample_sets, shown
 from nmt.system.files import Json
 
 
@@ -23,7 +23,7 @@ def render(data: Json, figures: Path) -> str:
         data: the result of `nmt.report.tables.build`.
         figures: folder of the table's figures, as SVG.
     """
-    drawn = [figure | {"source": inline(figures / f"{figure['name']}.svg")} for figure in data["figures"]]
+    drawn = [figure | {"source": inline(figures / f"{figure['name']}.svg")} for figure in shown(data)]
     return fill("table.html.j2", figures=drawn, **parts(data))
 
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 
 from nmt.report.grid import Grid
-from nmt.report.grids import figure_notes, halves, headline, sample_sets
+from nmt.report.grids import figure_notes, halves, headline, sample_sets, shown
 from nmt.system.files import Json
 
 
@@ -16,7 +16,7 @@ def render(data: Json, grids: Sequence[Grid]) -> str:
         grids: the grids of this table, from `nmt.report.grids.grids`.
     """
     (scores, *compared), rest = halves(grids)
-    figures = [f"![{f['title']}](../figures/{data['name']}/{f['name']}.png)" for f in data["figures"]]
+    figures = [f"![{f['title']}](../figures/{data['name']}/{f['name']}.png)" for f in shown(data)]
     title, about = headline(data)
     parts = [f"# {escape(title)}", *([escape(about)] if about else [])]
     parts += [table(scores), *_listed(scores.notes), *_sections(compared)]

@@ -9,8 +9,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from nmt.config.system import System
-from nmt.config.table import ALWAYS, Row, Table
-from nmt.corpora.catalogue import TRAIN_SAMPLE, TRAINING, with_corpus_of
+from nmt.config.table import ALWAYS, OVERLAYS, Figure, Row, Table
+from nmt.corpora.catalogue import TRAIN_SAMPLE, TRAINING, declared, with_corpus_of
 from nmt.plan.layout import Layout
 from nmt.plan.systems import experiment, published_config
 from nmt.plan.warned import row_warnings
@@ -58,10 +58,18 @@ def build(name: str, table: Table, layout: Layout, seeds: Sequence[int]) -> Json
         "commands": {protocol: gather.distinct("commands", protocol) for protocol in PROTOCOLS},
         "samples": gather.samples(),
         "figures": [
-            *({"name": figure, "title": TITLES[figure]} for figure in table.figures),
+            *(_figure(figure, table) for figure in table.figures),
             *([{"name": chart.NAME, "title": chart.TITLE}] if chart.is_filtered(data) else []),
         ],
     }  # fmt: skip
+
+
+def _figure(figure: Figure, table: Table) -> Json:
+    """Name and title of a figure, and whether pages leave it out, as it shows pictures that may not be passed on."""
+    shown = table.region_row if figure in OVERLAYS else None
+    corpus = declared().get(table.systems[shown.system or ""].corpus) if shown else None
+    withheld = {"withheld": True} if corpus and corpus.pictures else {}
+    return {"name": figure, "title": TITLES[figure], **withheld}
 
 
 def description(table: Table) -> Json:

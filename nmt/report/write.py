@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from nmt.config.data import Images
-from nmt.config.table import Table
+from nmt.config.models import MultimodalConfig
+from nmt.config.table import OVERLAYS, Table
 from nmt.plan.layout import Layout
 from nmt.report import html, markdown
 from nmt.report.corpora import chart
 from nmt.report.figures import plots
-from nmt.report.figures.heatmaps import Overlay, Panel, draw, draw_over
+from nmt.report.figures.heatmaps import Overlay, Panel, draw, draw_over, readable
 from nmt.report.figures.profiles import PROFILES, Texts, draw_profile
 from nmt.report.grids import grids
 from nmt.report.records import ALIGNMENTS, keep, read_log
@@ -25,6 +26,7 @@ from nmt.system.files import Json, atomic_directory, read_json, write_json, writ
 from nmt.system.lines import read_lines
 
 LEGIBLE = range(8, 17)  # source pieces of a sentence that gives a legible figure
+WORDS = 6  # words per line of a figure with one map per word
 REPORTED = 512  # width of the positional encoding in the paper, for figures; wider models use their own
 
 
@@ -78,7 +80,7 @@ def _draw(
         for figure in table.figures:
             if figure == "alignment":
                 _draw_alignments(name, table, layout, seeds, folder / figure)
-            elif figure == "picture":
+            elif figure in OVERLAYS:
                 _draw_picture(name, table, layout, seeds, folder / figure, images)
             elif figure in PROFILES:
                 draw_profile(figure, _texts(name, table, layout, seeds), folder / figure)
@@ -129,24 +131,59 @@ def _legible(sentences: Sequence[dict[str, Any]]) -> dict[str, Any]:
 def _draw_picture(
     name: str, table: Table, layout: Layout, seeds: Sequence[int], out: Path, images: Mapping[str, Images]
 ) -> None:
-    """Draw the attention of each layer and head over a sentence's picture, for the first row of a multimodal model."""
+    """Draw the attention over a sentence's picture, by layer and head or by word: the first row of a multimodal model.
+
+    Args:
+        name: of the table.
+        table: its systems and rows.
+        layout: of the results folder.
+        seeds: of systems that name no seeds.
+        out: path without an ending; its name is that of the figure.
+        images: the user's pictures, by corpus.
+
+    Raises:
+        DataError: the attention was not recorded, or the picture cannot be read.
+    """
     from nmt.data.extract import read_square
 
-    [(row, seed)] = table.attention_rows("picture", seeds)
+    [(row, seed)] = table.attention_rows(OVERLAYS[0], seeds)
     system, test = table.systems[row.system or ""], table.tests[0]
     folder = layout.scores(name, row, test, seed)
     sentence = _legible(read_json(folder / ALIGNMENTS, list))
-    if "image" not in sentence:
+    of_words = out.name == "picture-words"
+    if ("image_rows" if of_words else "image") not in sentence:
         raise DataError(f"{folder / ALIGNMENTS}: expected attention over pictures, got none; delete it and run again")
     line = sentence["line"]
     source, target = (list(read_lines(folder / file))[line - 1] for file in ("sources.txt", "hypotheses.detok"))
-    weights = np.array(sentence["image"])  # (layers, heads, regions)
-    panels = [
-        Overlay(f"layer {n}, head {h}", head)
-        for n, heads in enumerate(weights, 1) for h, head in enumerate(heads, 1)
-    ]  # fmt: skip
+    panels = by_word(sentence) if of_words else _by_head(sentence)
+    across = min(WORDS, len(panels)) if of_words else len(sentence["image"][0])
+    assert isinstance(system.model, MultimodalConfig)
+    about = f"model: {name}/{row.system}, seed {seed}, {row.at}; regions: {system.model.backbone}"
+    about += "; last layer, mean of the heads" if of_words else "; sum over the words"
     picture = read_square(picture_of(layout, images, system.corpus, test, line))
-    draw_over(picture, panels, f"{source} → {target}", out, across=weights.shape[1])
+    draw_over(picture, panels, f"{source} → {target}", out, across, about)
+
+
+def _by_head(sentence: Json) -> list[Overlay]:
+    return [
+        Overlay(f"layer {n}, head {h}", np.array(head))
+        for n, heads in enumerate(sentence["image"], 1) for h, head in enumerate(heads, 1)
+    ]  # fmt: skip
+
+
+def by_word(sentence: Json) -> list[Overlay]:
+    """Return one map for each word of a translation, and one for its end: the mean of the rows of the word's pieces.
+
+    Args:
+        sentence: of ``alignments.json``, with ``target`` (pieces) and ``image_rows`` (pieces, regions).
+    """
+    from nmt.report.figures.attention_maps import words
+
+    groups, rows = words(sentence["target"]), iter(sentence["image_rows"])
+    return [
+        Overlay(readable(["".join(pieces)])[0], np.mean([next(rows) for _ in pieces], 0))
+        for pieces in groups
+    ]  # fmt: skip
 
 
 def picture_of(layout: Layout, images: Mapping[str, Images], corpus: str, test: str, line: int) -> Path:

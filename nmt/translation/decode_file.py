@@ -220,8 +220,16 @@ def _alignments(
 
 
 def _on_picture(attentions: Attentions) -> dict[str, Any]:
-    """Return the weights of the regions of a picture by layer and head, summed over the target pieces (L, H, R)."""
+    """Return the weights of the regions of a picture.
+
+    ``image`` has them by layer and head, summed over the target pieces (L, H, R). ``image_rows`` has them by target
+    piece, of the last layer, as the mean over its heads (T, R).
+    """
     if "image" not in attentions.weights:
         return {}
-    summed = attentions.weights["image"].sum(2).tolist()
-    return {"image": [[[round(weight, 4) for weight in head] for head in layer] for layer in summed]}
+    weights = attentions.weights["image"]
+    summed, rows = weights.sum(2).tolist(), weights[-1].mean(0).tolist()
+    return {
+        "image": [[[round(weight, 4) for weight in head] for head in layer] for layer in summed],
+        "image_rows": [[round(weight, 5) for weight in row] for row in rows],
+    }

@@ -11,7 +11,7 @@ from nmt.config.decoding import Decoding
 from nmt.config.models import MultimodalConfig, RecurrentConfig, TransformerConfig
 from nmt.config.selection import check_selection, why_not_kept
 from nmt.config.system import System
-from nmt.config.table import Table, load_table
+from nmt.config.table import OVERLAYS, Table, load_table
 from nmt.config.training import Consistency, Training
 from nmt.config.types import amount
 from nmt.config.workflow import Workflow
@@ -341,5 +341,6 @@ def test_a_picture_is_drawn_over_by_the_first_row_that_looks_at_one(change: dict
     looking = Table.model_validate(table).region_row
     assert (looking and looking.label) == found
     if not found:
-        with pytest.raises(ValidationError, match="figures: picture needs a multimodal system"):
-            Table.model_validate({**table, "figures": ["picture"]})
+        for figure in OVERLAYS:
+            with pytest.raises(ValidationError, match=f"figures: {figure} needs a multimodal system"):
+                Table.model_validate({**table, "figures": [figure]})

@@ -14,7 +14,7 @@ from pages import Read
 from PIL import Image
 
 from nmt.config.system import System
-from nmt.config.table import Table
+from nmt.config.table import OVERLAYS, Table
 from nmt.plan.layout import Layout
 from nmt.report import html
 from nmt.report.cells import duration, number
@@ -264,7 +264,7 @@ def test_figures(built: Built) -> None:
 
 def test_figures_are_the_same_each_time(built: Built, tmp_path: Path) -> None:
     curves = {name: [fakes.records(400)] for name in ("small", "large")}
-    for figure in TITLES.keys() - {"alignment", "picture", "bleu-by-length", "accuracy-by-frequency"}:
+    for figure in TITLES.keys() - {"alignment", *OVERLAYS, "bleu-by-length", "accuracy-by-frequency"}:
         draw(figure, curves, 512, tmp_path / figure)
         for ending in ("png", "svg"):
             drawn = (built.layout.figures("toy") / f"{figure}.{ending}").read_bytes()
@@ -622,6 +622,15 @@ def test_curves_of_several_vocabularies_say_that_they_do_not_compare(built: Buil
     [note] = figure_notes(both)
     assert note in render(both, grids(both)) and note in html.fill("table.html.j2", figures=drawn, **html.parts(both))
     assert figure_notes(both | {"figures": [{"name": "bleu", "title": ""}]}) == []
+
+
+def test_a_figure_with_a_picture_that_may_not_be_passed_on_is_on_no_page(built: Built) -> None:
+    figures = [{"name": "picture", "title": "Looks", "withheld": True}]
+    data = built.data | {"figures": [*built.data["figures"], *figures]}  # the page would need the figure's file
+    pages = [render(data, grids(data)), html.render(data, built.layout.figures("toy"))]
+    for page in pages:
+        assert "Not on this page: picture.png" in page and "Looks" not in page
+    assert len(re.findall("data:image", pages[1])) == len(built.data["figures"])
 
 
 def test_ablations_show_the_settings_that_differ(built: Built) -> None:

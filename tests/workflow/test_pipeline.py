@@ -108,7 +108,7 @@ def test_scenes_with_their_pictures(tmp_path: Path) -> None:
     training = {"batch": "512 tokens", "updates": 6, "validation_bleu": False}
     shown = [{"beam": 1, **SHORT, "images": images} for images in ("right", "swapped")]
     table = {
-        "caption": "A trial", "tests": ["test_ambiguous"], "figures": ["picture"],
+        "caption": "A trial", "tests": ["test_ambiguous"], "figures": ["picture", "picture-words"],
         "systems": {"seeing": {**SYSTEM, "model": model, "training": training}},
         "rows": [{"label": decoding["images"], "system": "seeing", "decoding": decoding} for decoding in shown],
     }  # fmt: skip
@@ -119,6 +119,7 @@ def test_scenes_with_their_pictures(tmp_path: Path) -> None:
         assert made["backbone"] == "efficientnet-lite0"
     assert "ambiguous words right (%), ours" in (results / "tables" / "trial.md").read_text()
     assert (results / "figures/trial/picture.png").stat().st_size > 0
+    assert (results / "figures/trial/picture-words.png").stat().st_size > 0
     assert "Attention of the decoder over the picture" in (results / "tables" / "trial.html").read_text()
 
 

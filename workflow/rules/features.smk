@@ -1,4 +1,5 @@
-# Image features, for systems that look at pictures: those of the built-in corpus are drawn first.
+# Image features, for systems that look at pictures: those of the built-in corpus are drawn first, and those of a corpus
+# that has them in a mirror are unpacked.
 
 
 rule draw:
@@ -9,9 +10,9 @@ rule draw:
     conda:
         ENVIRONMENT
     params:
-        limit=f"--limit {PLAN.settings.limit}" if PLAN.settings.limit else "",
+        options=lambda w: " ".join(or_exit(PLAN.draw_options, w.corpus)),
     shell:
-        logged(commands.draw("{output.pictures}", "{params.limit}"))
+        logged(commands.draw("{output.pictures}", "{params.options}"))
 
 
 # Pseudo-regions: other descriptions of an image as vectors, for systems with backbone: descriptions.

@@ -146,7 +146,8 @@ def write_over(
         maps, across = selected.weights.sum(2).flatten(0, 1), len(heads)  # (layers * heads, R)
         titles = [f"layer {n}, head {h}" for n in layers for h in heads]
     panels = [Overlay(title, weights) for title, weights in zip(titles, maps.numpy(), strict=True)]
-    draw_over(square, panels, f"{line} → {translation.text}", out, across=min(len(panels), across))
+    about = f"model: {translator.folder}; regions: {config.backbone}"
+    draw_over(square, panels, f"{line} → {translation.text}", out, min(len(panels), across), about)
     record = {
         "source": line, "translation": translation.text, "picture": str(picture), "layers": layers, "heads": heads,
         "titles": titles, "weights": [[round(weight, 6) for weight in row] for row in maps.tolist()],

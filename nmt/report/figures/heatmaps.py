@@ -185,7 +185,7 @@ class Overlay:
     weights: NDArray[np.floating]  # (regions,): a square grid, row by row
 
 
-def draw_over(picture: Any, panels: Sequence[Overlay], title: str, out: Path, across: int) -> None:
+def draw_over(picture: Any, panels: Sequence[Overlay], title: str, out: Path, across: int, about: str) -> None:
     """Draw a picture, and the picture under each map, as ``{out}.png`` and ``{out}.svg``.
 
     The colours of a map go from its smallest to its largest weight. They show where the model attends, not how
@@ -197,12 +197,16 @@ def draw_over(picture: Any, panels: Sequence[Overlay], title: str, out: Path, ac
         title: of the figure.
         out: path without an ending.
         across: panels per row, without the picture.
+        about: the model that attends, and what it attends to.
     """
-    rows, letters = math.ceil(len(panels) / across), "".join([title, *(panel.title for panel in panels)])
+    rows, letters = math.ceil(len(panels) / across), "".join([title, about, *(panel.title for panel in panels)])
     with pyplot.rc_context({**STYLE, "font.family": font_families(letters)}), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from font")
-        canvas = pyplot.figure(figsize=(PICTURE * (across + 1), (PICTURE + 0.25) * rows + 0.4), layout="constrained")
-        canvas.suptitle(title, fontsize=11, parse_math=False)
+        width = PICTURE * (across + 1)
+        head = [line for text in (html.unescape(title), about) for line in textwrap.wrap(text, int(width * 11))]
+        size = width, (PICTURE + 0.25) * rows + 0.2 + LINE * len(head)
+        canvas = pyplot.figure(figsize=size, layout="constrained")
+        canvas.suptitle("\n".join(head), fontsize=TITLE, parse_math=False)
         grid = canvas.add_gridspec(rows, across + 1)
         _show(canvas.add_subplot(grid[0, 0]), picture, "the picture")
         for number, panel in enumerate(panels):

@@ -39,6 +39,7 @@ TITLES: dict[Figure, str] = {
     "mask": "Causal mask of the decoder",
     "alignment": "Attention of the decoder over the source",
     "picture": "Attention of the decoder over the picture",
+    "picture-words": "Attention of the decoder over the picture, word by word",
     "bleu-by-length": "BLEU by the length of the sentence",
     "accuracy-by-frequency": "Words translated right, by their frequency in the training text",
 }

@@ -15,6 +15,7 @@ from nmt.models.transformer import Transformer
 from nmt.report.figures import heatmaps
 from nmt.report.figures.attention_maps import SubLayer, joined, select, sub_layer, words
 from nmt.report.figures.heatmaps import CELL, Panel, draw, readable
+from nmt.report.write import by_word
 from nmt.system.errors import ConfigError
 from nmt.translation.translator import Attentions
 
@@ -52,6 +53,14 @@ def test_joining_words_equals_an_explicit_loop_and_keeps_the_sums_of_rows() -> N
         expected = sum(layer.weights[:, :, i, j] for i in rows for j in columns) / len(rows)
         torch.testing.assert_close(found.weights[:, :, r, c], expected)
     torch.testing.assert_close(found.weights.sum(-1), torch.ones(2, 3, 4))
+
+
+def test_a_map_over_a_picture_is_the_mean_of_a_words_pieces() -> None:
+    rows = np.random.default_rng(1).random((7, 49))
+    found = by_word({"target": PIECES[1:], "image_rows": rows.tolist()})
+    assert [overlay.title for overlay in found] == ["two", "playing", "dogs", "⟨/s⟩"]
+    for overlay, pieces in zip(found, ([0], [1, 2, 3], [4, 5], [6]), strict=True):
+        np.testing.assert_allclose(overlay.weights, sum(rows[i] for i in pieces) / len(pieces))
 
 
 def test_layers_and_heads_are_chosen_by_number_or_averaged() -> None:
