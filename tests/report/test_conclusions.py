@@ -1,11 +1,13 @@
 """What docs/results/ says of a system, or of two, is what the committed tables say."""
 
+import json
 import math
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 
 from nmt.report.cells import hardware, published, statistic, training_time
@@ -194,6 +196,28 @@ def test_a_table_of_figures_has_those_of_the_committed_tables(grid: Grid) -> Non
         ours = row(table, label or text, said.get("test set"))
         for header in grid.header[1:]:
             assert said[header] == cell(header, ours, table), (cells[0], header)
+
+
+def test_what_report_c_says_of_more_training_is_what_the_logs_say() -> None:
+    """Figures, the training's length, the slope of validation BLEU with its standard error, and the lowest loss."""
+    (grid,) = [grid for grid in grids(PAGES / "report-c.md") if grid.header[:3] == ["published", "ours", "short by"]]
+    names = {"transformer": "Transformer", "multimodal": "Multimodal Transformer"}
+    names |= {"multimodal_back": "Multimodal Transformer with back-translations"}
+    for (name, label), (bar, *figures, slope, lowest) in zip(names.items(), grid.rows, strict=True):
+        ours = row("multi30k_images_full", label)
+        folder = ROOT / "results" / "records" / "multi30k_images_full" / name / "seed1"
+        log = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+        valid = [event for event in log if event["event"] == "valid"]
+        end = valid[-1]
+        said, first, last = re.fullmatch(r"(.+), epochs (\d+) to (\d+)", slope).groups()  # type: ignore[union-attr]
+        late = [event for event in valid if event["epoch"] >= int(first)]
+        fit, covariance = np.polyfit([e["epoch"] for e in late], [e["bleu"] for e in late], 1, cov=True)
+        assert f"{signed(fit[0], 2)} ± {covariance[0, 0] ** 0.5:.2f}" == said and end["epoch"] == int(last)
+        assert float(bar.rpartition(" ")[2]) == ours["published"]["bleu"]
+        bleu = ours["scores"]["tokenised"]["bleu"]
+        training = f"{end['update']:,} updates, {end['epoch']:.0f} epochs"
+        assert figures == [statistic(bleu), f"{-ours['difference']['bleu']:.1f}", training]
+        assert lowest == f"epoch {min(valid, key=lambda event: event['loss'])['epoch']:.0f}"
 
 
 def test_each_report_has_a_table_of_figures() -> None:
