@@ -1,6 +1,7 @@
 """Extract image features: turn the pictures that a list names into one array."""
 
 import time
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -103,9 +104,22 @@ def _listed(folder: Path, names: Path, limit: int | None, missing: str) -> list[
     paths = [folder / name for name in list(read_lines(names))[:limit]]
     if not paths:
         raise DataError(f"{names}: expected names of pictures, one per line, got none")
+    if not folder.is_dir():
+        raise DataError(f"{folder}: expected a folder of pictures, got no such folder; paths start at {Path.cwd()}")
     if missing == "refuse":
-        _check_faulty({path: "no such file" for path in paths if not path.is_file()}, folder, names)
+        _check_faulty({path: _absence(path, folder) for path in paths if not path.is_file()}, folder, names)
     return paths
+
+
+def _absence(path: Path, folder: Path) -> str:
+    """Why a listed picture is no file."""
+    if path == folder:
+        return "an empty line in the list"
+    if path.is_dir():
+        return "a folder"
+    return (
+        "no such file" if path.name == path.name.strip() else "no such file; remove the spaces at the ends of its name"
+    )
 
 
 def _warn_of_blank(faulty: dict[Path, str], pictures: int, names: Path, out: Path) -> None:
@@ -179,20 +193,30 @@ def _read(path: Path, row: int, faulty: dict[int, str]) -> NDArray[np.uint8] | N
     from PIL import Image
 
     try:
-        with Image.open(path) as image:
-            return np.asarray(square(image))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # twice as many pixels are an error
+            with Image.open(path) as image:
+                return np.asarray(square(image))
     except FileNotFoundError:
         faulty[row] = "no such file"
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+    except Image.DecompressionBombError:
+        faulty[row] = f"more than {2 * (Image.MAX_IMAGE_PIXELS or 0):,} pixels; make it smaller"
+    except (OSError, SyntaxError, ValueError) as error:
         faulty[row] = str(error).replace(str(path), path.name)
     return None
 
 
 def square(image: Any) -> Any:
-    """Convert a Pillow image to the networks' input: RGB, shorter side resized to 224 pixels, middle square."""
+    """Convert a Pillow image to the networks' input: upright, RGB, shorter side 224 pixels, middle square.
+
+    Raises:
+        ValueError: the pixels have more than 8 bits per channel, which conversion to RGB would cut off.
+    """
     from PIL import Image, ImageOps
 
-    return ImageOps.fit(image.convert("RGB"), (SIDE, SIDE), Image.Resampling.BICUBIC)
+    if image.mode.startswith(("I", "F")):
+        raise ValueError(f"pixels of type {image.mode}; save it with 8 bits per channel")
+    return ImageOps.fit(ImageOps.exif_transpose(image).convert("RGB"), (SIDE, SIDE), Image.Resampling.BICUBIC)
 
 
 def features_of_picture(path: Path, config: MultimodalConfig, device: torch.device) -> tuple[Any, Tensor]:

@@ -163,6 +163,38 @@ def test_missing_pictures_are_refused_before_anything_is_computed_or_left_blank(
     assert json.loads(out.with_suffix(".json").read_text())["blank"] == ["no.png"]
 
 
+def test_a_camera_held_sideways_gives_the_upright_picture(tmp_path: Path, tiny: list[int]) -> None:
+    names = paint(tmp_path / "images", 2)
+    upright, turned = Image.open(tmp_path / "images/1.png"), Image.Exif()
+    turned[0x0112] = 6  # the camera was turned: show the pixels rotated by 90° clockwise
+    upright.transpose(Image.Transpose.ROTATE_90).save(tmp_path / "images/0.png", exif=turned)
+    extract(tmp_path / "images", names, tmp_path / "array.npy", "resnet50")
+    array = np.load(tmp_path / "array.npy")
+    assert np.array_equal(array[0], array[1])
+
+
+def test_pictures_that_cannot_be_used_are_named_each_with_its_reason(
+    tmp_path: Path, tiny: list[int], monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
+) -> None:
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 3000)  # 64 · 64 pixels are more, and less than twice as many
+    names = paint(tmp_path / "images", 1)
+    extract(tmp_path / "images", names, tmp_path / "array.npy", "resnet50")
+    Image.new("RGB", (100, 100)).save(tmp_path / "images/huge.png")
+    Image.new("I;16", (8, 8), 30000).save(tmp_path / "images/deep.png")
+    (tmp_path / "images/album.png").mkdir()
+    reasons = {
+        "huge.png": "more than 6,000 pixels; make it smaller", "deep.png": "pixels of type I;16; save it with 8 bits",
+        "album.png": "a folder", "0.png ": "no such file; remove the spaces", "": "an empty line in the list",
+    }  # fmt: skip
+    for name, reason in reasons.items():
+        names.write_text(f"0.png\n{name}\n")
+        with pytest.raises(DataError, match=rf"1 cannot be read:\n  {name or '.'}: {reason}"):
+            extract(tmp_path / "images", names, tmp_path / "array.npy", "resnet50")
+    with pytest.raises(DataError, match="absent: expected a folder of pictures, got no such folder"):
+        extract(tmp_path / "absent", names, tmp_path / "array.npy", "resnet50", missing="blank")
+    assert not recwarn.list
+
+
 def test_an_array_is_npy_and_beside_it_its_description(tmp_path: Path, tiny: list[int]) -> None:
     with pytest.raises(ConfigError, match=r"out\.json: expected a name that ends with \.npy"):
         extract(tmp_path, paint(tmp_path / "images", 1), tmp_path / "out.json", "resnet50")
