@@ -22,7 +22,7 @@ TYINGS = ("none", "decoder", "all")
 """The choices of ``tied``; each ties what the choice before it ties, and more."""
 FREE = {
     "layers", "decoder_layers", "max_positions", "tied", "dropout", "teacher_forcing", "teacher_forcing_draw", "images",
-    "image_dropout",
+    "image_dropout", "regions",
 }  # fmt: skip
 """The keys of a model in which a system and its parent may differ. The others decide what the weights mean."""
 

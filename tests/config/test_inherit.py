@@ -161,6 +161,7 @@ RECURRENT = RecurrentConfig(kind="recurrent", width=64)
         (TransformerConfig(layers=9, dropout=0.0), TransformerConfig(decoder_layers=2), None),
         (TransformerConfig(tied="none"), TransformerConfig(tied="all"), None),
         (RecurrentConfig(kind="recurrent", width=64, layers=3, teacher_forcing=0.5), RECURRENT, None),
+        (MultimodalConfig(kind="multimodal"), MultimodalConfig(kind="multimodal", regions=1, images="blank"), None),
         (TransformerConfig(), RECURRENT, "expected a parent of kind transformer, got recurrent"),
         (MultimodalConfig(kind="multimodal"), TransformerConfig(), "expected a parent of kind multimodal"),
         (TransformerConfig(width=64), TransformerConfig(), "expected model.width: 512, as the parent has it, got 64"),
