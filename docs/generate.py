@@ -93,7 +93,7 @@ def _kind(value: Schema, titles: dict[str, str]) -> str:
         if value.get("additionalProperties") is True:
             return _link("A system of a table")
         inner = next(iter(value.get("patternProperties", {}).values()), value.get("additionalProperties"))
-        return f"map: {_kind({'type': 'string'} | value['propertyNames'], titles)} → {_kind(inner, titles)}"
+        return f"map: {_kind({'type': 'string'} | value.get('propertyNames', {}), titles)} → {_kind(inner, titles)}"
     expected = value.get("patternErrorMessage") or value.get("format") or value["type"]
     signs = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
     bounds = [f"{sign} {value[key]:g}" for key, sign in signs.items() if abs(value.get(key, 1e9)) < 1e9]
