@@ -10,12 +10,16 @@ The costs are pairs a second, processor time, peak memory, the size of the outpu
 ``--killed`` kills cleaning, subword learning and encoding with SIGKILL halfway and starts them again; the work that was
 lost is the processor time of both runs less that of one without a kill.
 
+``--orders`` measures only the order of one epoch, on arrays of random lengths: bytes a pair beyond what the imports
+take, and processor time.
+
 Cleaning has the settings for large corpora: NFC, invisible characters, lowercase, filters of length and ratio, no
 repeated pairs. Up to ``--tokenised`` pairs are also cleaned with the default, which has Moses punctuation and
 tokenisation. Only the first ``--decoded`` lines are translated.
 """
 
 import json
+import multiprocessing
 import os
 import shutil
 import signal
@@ -38,6 +42,12 @@ SUBWORDS = {"size": 16000}
 MODEL = {"layers": 1, "width": 64, "ffn": 128, "heads": 2}
 TRAINING = {"updates": 50, "batch": "1024 tokens", "validation_bleu": False, "checkpoint_every": "50 updates"}
 DECODING = {"beam": 1, "length_factor": 1.0}
+ORDER = """import sys
+from pathlib import Path
+from nmt.data.batches import Parallel
+if len(sys.argv) > 1:
+    Parallel(Path(sys.argv[1]), "train", 256).batches("4096 tokens", (1, 0))
+"""
 WORDS, BLOCK, REPEATED = 50_000, 10_000, 0.05
 SYLLABLES = {
     "en": ["th", "er", "on", "an", "re", "he", "in", "ed", "nd", "ha", "at", "en", "es", "of", "or", "nt", "ea", "ti"],
@@ -170,6 +180,30 @@ def stages(folder: Path, size: int, tokenised: int, decoded: int, killed: bool) 
     return costs
 
 
+def order_of_epoch(folder: Path, size: int) -> str:
+    """Return the bytes a pair and the processor time that the order of an epoch takes."""
+    writer = multiprocessing.get_context("spawn").Process(target=write_arrays, args=(folder, size))
+    writer.start()  # the peak memory of a process is at least that of the one that starts it
+    writer.join()
+    imports, whole = (measured(folder, "-c", ORDER, *arguments) for arguments in ((), (str(folder),)))
+    size_of_pair = (whole.memory - imports.memory) * 2**20 / size
+    return f"{size:>12,} pairs: {size_of_pair:.0f} bytes a pair, {whole.processor - imports.processor:.1f} s"
+
+
+def write_arrays(folder: Path, size: int) -> None:
+    """Write encoded sentences of random lengths."""
+    random = np.random.default_rng(size)
+    lengths = random.lognormal(2.9, 0.6, size).astype(np.int64) + 1
+    for side in ("source", "target"):
+        offsets = np.concatenate([[0], lengths.cumsum()])
+        np.save(folder / f"train.{side}.offsets.npy", offsets)
+        np.save(folder / f"train.{side}.npy", np.zeros(offsets[-1], np.uint16))
+        random.shuffle(lengths)
+    meta = {"languages": "en-de", "splits": {"train": {"sentences": size}}, "vocabulary": {"source": 9, "target": 9}}
+    meta |= {"ids": {"pad": 0, "unk": 1, "bos": 2, "eos": 3}, "cleaning": {}, "subwords": {"subwords": {}}}
+    (folder / "meta.json").write_text(json.dumps(meta))
+
+
 def interrupted(folder: Path, out: Path, whole: Cost, *arguments: str) -> float:
     """Kill a stage halfway, run it again, and return the processor time that was lost; its output is the same."""
     kept = out.rename(out.with_name(f"{out.name}-kept"))
@@ -190,10 +224,16 @@ def row(count: int, cost: Cost) -> str:
 @click.option("--sizes", default="10000,100000,1000000", help="Numbers of pairs of the corpora.")
 @click.option("--tokenised", default=100_000, help="Pairs of the largest corpus that is also cleaned with Moses.")
 @click.option("--decoded", default=10_000, help="Greatest number of decoded lines.")
+@click.option("--orders", help="Numbers of pairs; measure only the order of an epoch of so many.")
 @click.option("--killed", is_flag=True, help="Also kill stages halfway, and run them again.")
 @click.option("--folder", default=tempfile.gettempdir(), help="Parent of the temporary folder.")
-def main(sizes: str, tokenised: int, decoded: int, killed: bool, folder: str) -> None:
+def main(sizes: str, tokenised: int, decoded: int, orders: str | None, killed: bool, folder: str) -> None:
     """Print the table of benchmarks/scale.md."""
+    for size in map(int, orders.split(",") if orders else ()):
+        with tempfile.TemporaryDirectory(dir=folder) as scratch:
+            print(order_of_epoch(Path(scratch), size), flush=True)
+    if orders:
+        return
     lines: dict[str, list[str]] = {}
     for size in map(int, sizes.split(",")):
         with tempfile.TemporaryDirectory(dir=folder) as scratch:
