@@ -129,12 +129,15 @@ def ensemble(models: tuple[Path, ...], out: Path) -> None:
 @click.option(
     "--every", type=PositiveNumber(), default=60.0, help="Seconds between two looks at STATE while the command runs."
 )
-def keep_state(state: Path, url: str, command: tuple[str, ...], every: float) -> None:
+@click.option("--lock", is_flag=True, help="Refuse to run while another machine has the lock URL.lock.")
+def keep_state(state: Path, url: str, command: tuple[str, ...], every: float, lock: bool) -> None:
     """Run COMMAND, and keep the folder STATE of a training also at URL, s3://BUCKET/KEY.
 
     The state is fetched first if it is missing here, and sent while the command runs. Write -- before the command.
     boto3 finds address and credentials in the environment.
     """
+    from nmt.system.buckets.lease import Lease, S3Object
     from nmt.system.buckets.state import S3Bucket, StoredState, run_with_state
 
-    raise SystemExit(run_with_state(StoredState(state, S3Bucket(url)), command, every))
+    stored, place = StoredState(state, S3Bucket(url)), f"{url.rstrip('/')}.lock"
+    raise SystemExit(run_with_state(stored, command, every, Lease(S3Object(place), place) if lock else None))

@@ -146,9 +146,9 @@ def train_options(
     return [*images, *(f"--word-vectors={side}={file}" for side, file in vectors.items()), *start, *links]
 
 
-def keep_state(state: Word, url: Word, *command: Word) -> list[str]:
-    """Keep a training's state in a bucket while another command runs."""
-    return [*_command("keep-state", state, url), "--", *map(str, command)]
+def keep_state(state: Word, url: Word, *command: Word, lock: bool = False) -> list[str]:
+    """Keep a training's state in a bucket while another command runs; a lock refuses a second one that trains."""
+    return [*_command("keep-state", *(["--lock"] if lock else []), state, url), "--", *map(str, command)]
 
 
 def average(run: Word, model: Word, *, at: Word, encoded: Word) -> list[str]:

@@ -26,7 +26,7 @@ def server() -> Iterator[dict[str, str]]:
 def stubbed(folder: Path, server: dict[str, str]) -> Project:
     made = Project(folder, {"one": TABLE})
     stub = f'"{sys.executable}" "{ROOT}/tests/helpers/stub.py"'
-    keep = f'if [ "$1" = keep-state ]; then shift 4; "$@"; else {stub} "$@"; fi'
+    keep = f'if [ "$1" = keep-state ]; then while [ "$1" != -- ]; do shift; done; shift; "$@"; else {stub} "$@"; fi'
     made.env |= {"BASH_FUNC_nmt%%": f"() {{ {keep}; }}", **server}
     return made
 

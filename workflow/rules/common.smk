@@ -54,12 +54,13 @@ elif PROCESSES > 1:
 STORAGE = workflow.storage_settings
 BUCKET = STORAGE.default_storage_prefix if STORAGE.default_storage_provider else None
 COPIES = Path(STORAGE.local_storage_prefix, STORAGE.default_storage_provider or "", (BUCKET or "").partition("://")[2])
-# Before a command that needs the state of a training: it is fetched from the bucket, and sent there.
-KEEP_STATE = ""
+# Before a command that needs the state of a training: it is fetched from the bucket, and sent there. A training locks it.
+KEEP_STATE = LOCK_STATE = ""
 if BUCKET:
     or_exit(link_copies, COPIES, LAYOUT.results)
     run = "runs/{wildcards.table}/{wildcards.system}/seed{wildcards.seed}"
-    KEEP_STATE = " ".join(commands.keep_state("{params.run}/state", f"{BUCKET}/{LAYOUT.results}/{run}/state")) + " "
+    state = "{params.run}/state", f"{BUCKET}/{LAYOUT.results}/{run}/state"
+    KEEP_STATE, LOCK_STATE = (" ".join(commands.keep_state(*state, lock=lock)) + " " for lock in (False, True))
 
 # As a parameter: Snakemake compares only numbers, text and collections with those of the last run.
 NOT_COMPARED = Path()

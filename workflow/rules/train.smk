@@ -35,7 +35,7 @@ rule train:
         ),
     shell:
         resumable(
-            KEEP_STATE
+            LOCK_STATE
             + LAUNCH
             + shown(
                 commands.train(

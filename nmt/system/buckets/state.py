@@ -7,12 +7,14 @@ environment, as boto3 reads them: AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID, AWS_SECRE
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Protocol
 
+from nmt.system.buckets.lease import Lease
 from nmt.system.errors import ConfigError
 from nmt.system.files import read_json
 
@@ -132,23 +134,53 @@ class StoredState:
             copy.unlink()
 
 
-def run_with_state(state: StoredState, command: Sequence[str], every: float = EVERY) -> int:
+def run_with_state(state: StoredState, command: Sequence[str], every: float = EVERY, lease: Lease | None = None) -> int:
     """Run a command between fetching and sending state; return its exit code.
 
     A bucket that cannot be reached costs a warning while the command runs, and at its end after some attempts.
+
+    Args:
+        state: the folder, and its copy in a bucket.
+        command: what to run.
+        every: seconds between two looks at the folder.
+        lease: lock to hold meanwhile; if another run takes it, the command is told to end, and nothing more is sent.
+
+    Raises:
+        DataError: another run holds the lock.
     """
+    lost, running = threading.Event(), list[subprocess.Popen[bytes]]()
+
+    def end() -> None:
+        lost.set()
+        for process in running:
+            process.terminate()
+
+    with lease.held(end) if lease else nullcontext():
+        return _run(state, command, every, lost, running)
+
+
+def _run(
+    state: StoredState,
+    command: Sequence[str],
+    every: float,
+    lost: threading.Event,
+    running: list[subprocess.Popen[bytes]],
+) -> int:
+    """Run a command as `run_with_state` does, add its process to a list, and send nothing once the lock is lost."""
     if (update := state.fetch()) is not None:
         print(f"nmt: {state.folder}: fetched from the bucket, update {update:,}", file=sys.stderr)
     signal.signal(signal.SIGINT, lambda *_: None)  # the command has it too, saves and ends
     process = subprocess.Popen(command)
+    running.append(process)
     while True:
         try:
             code = process.wait(every)
             break
         except subprocess.TimeoutExpired:
-            _attempt(state)
+            if not lost.is_set():
+                _attempt(state)
     for _ in _attempts(ATTEMPTS if state.folder.exists() else 0):
-        if _attempt(state):
+        if lost.is_set() or _attempt(state):
             break
     return code if code >= 0 else 128 - code
 
