@@ -67,7 +67,7 @@ class IncrementalDecoder:
     """The decoder of a Transformer without dropout, for R rows: B sentences times the beam size."""
 
     def __init__(
-        self, embedding: PositionalEmbedding, layers: Sequence[DecoderLayer], norm: nn.Module, projection: nn.Linear
+        self, embedding: PositionalEmbedding, layers: Sequence[DecoderLayer], norm: Any, projection: nn.Linear
     ) -> None:
         self.layers = [IncrementalLayer(layer) for layer in layers]
         self.pieces, self.positions, self.scale = embedding.pieces.weight, embedding.positions, embedding.scale
@@ -159,7 +159,7 @@ class IncrementalLayer:
         if bias is not None:
             offsets = offsets + (keys @ bias.view(self.heads, -1, 1))[..., 0]
         if not self.source_output:
-            return FoldedSource(offsets.flatten(), scores, torch.block_diag(*values))
+            return FoldedSource(offsets.flatten(), scores, torch.block_diag(*values))  # type: ignore[no-untyped-call]
         weight, bias = self.source_output
         outputs = (values @ weight.t().view(self.heads, self.size, -1)).flatten(0, 1)  # (H * S, D)
         if bias is not None:
@@ -197,7 +197,7 @@ class IncrementalLayer:
         past.slots.select(3, position).copy_(projected.narrow(1, heads, 2 * groups).view(-1, 2, groups, size))
         queries = projected.narrow(1, 0, heads)
         if x.is_cuda:
-            mixed = attend(queries.unsqueeze(2), *past.buffer.unbind(0), written[None])
+            mixed = attend(queries.unsqueeze(2), past.buffer[0], past.buffer[1], written[None])
         elif x.shape[0] < MANY:
             mixed = self._mix(queries, past, written)
         else:
