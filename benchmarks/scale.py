@@ -40,7 +40,7 @@ from nmt.system.lines import count_lines
 FILTERS = {"tokenize": "none", "punctuation": False, "deduplicate": True, "max_words": 50, "max_ratio": 5}
 SUBWORDS = {"size": 16000}
 MODEL = {"layers": 1, "width": 64, "ffn": 128, "heads": 2}
-TRAINING = {"updates": 50, "batch": "1024 tokens", "validation_bleu": False, "checkpoint_every": "50 updates"}
+TRAINING = {"updates": 500, "batch": "1024 tokens", "validation_bleu": False, "checkpoint_every": "500 updates"}
 DECODING = {"beam": 1, "length_factor": 1.0}
 ORDER = """import sys
 from pathlib import Path
@@ -170,7 +170,7 @@ def stages(folder: Path, size: int, tokenised: int, decoded: int, killed: bool) 
     stage("encoding", kept, "encode", clean, subwords, encoded, *pair, out=encoded)
     run, model = str(folder / "run"), str(folder / "model")
     options = ["--config", json.dumps({"model": MODEL, "training": TRAINING}), "--device", "cpu", "--threads", "1"]
-    stage("training, 50 updates", kept, "train", encoded, run, *options)
+    stage("training, 500 updates", kept, "train", encoded, run, *options)
     measured(folder, "-m", "nmt", "average", run, model, "--encoded", encoded)
     lines = min(kept, decoded)
     with Path(clean, "train.en").open("rb") as text, (folder / "source").open("wb") as source:
