@@ -68,7 +68,7 @@ def call(side: str, case: str, bf16: bool) -> Callable[[], float]:
         with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
             total = loss(hidden, weight, targets, smoothing)
         total.backward()  # type: ignore[no-untyped-call]
-        return float(total) / positions
+        return total.item() / positions
 
     return once
 
