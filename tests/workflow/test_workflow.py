@@ -103,6 +103,8 @@ def test_every_table_can_be_asked_for_by_name(tmp_path: Path) -> None:
     systems = {(name, row.system or "") for name, table in tables.items() for row in table.rows if row.system}
     added = (system.back_translation for table in tables.values() for system in table.systems.values())
     systems |= {(text.table, text.system) for text in added if text}
+    parents = (system.initialise for table in tables.values() for system in table.systems.values())
+    systems |= {parent.parent for parent in parents if parent and parent.system}
     assert set(said) == {(name, one, str(seed)) for name, one in systems for seed in tables[name].seeds_of(one, [1])}
     assert jobs(done.stdout)["train"] == len(said)
 
