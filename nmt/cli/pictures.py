@@ -15,7 +15,10 @@ from nmt.config.choices import NETWORKS
 @click.option("--limit", type=COUNT, show_default="all pictures", help="Write only the first pictures of each split.")
 @click.option("--mirror", type=PATH, show_default="NMT_MIRROR", help="Folder with the pictures of other corpora.")
 def draw(out: Path, corpus: str, limit: int | None, mirror: Path | None) -> None:
-    """Draw the pictures of scenes, or unpack those of another corpus, into the folder OUT, with a list a split."""
+    """Write the pictures of a corpus into the folder OUT. Those of scenes are drawn, others are unpacked.
+
+    OUT also has a list of their names for each split.
+    """
     from nmt.corpora.catalogue import write_pictures
 
     write_pictures(corpus, out, limit, mirror)

@@ -57,6 +57,7 @@ class Past(NamedTuple):
 class State(NamedTuple):
     """State of the decoder between steps; `IncrementalDecoder.step` changes it in place, so use each only once."""
 
+    decoder: "IncrementalDecoder"
     position: int  # number of the next step, from 0
     past: Sequence[Past]  # of each layer; unused from ``position`` on
     written: Tensor  # (1, 1, t) additive mask of the unused positions
@@ -79,7 +80,7 @@ class IncrementalDecoder:
         groups, size = self.layers[0].groups, self.layers[0].size
         empty = _past(memory.new_empty(2, len(memory), groups, 0, size))
         sources = [layer.start(memory, mask) for layer in self.layers]
-        return State(0, [empty] * len(self.layers), memory.new_empty(1, 1, 0), sources)
+        return State(self, 0, [empty] * len(self.layers), memory.new_empty(1, 1, 0), sources)
 
     def step(self, state: State, last: Tensor) -> tuple[Tensor, State]:
         """See `nmt.models.base.TranslationModel.step`."""
@@ -94,7 +95,7 @@ class IncrementalDecoder:
                 x = layer(x, layer_past, position, written, source)
         if self.norm:
             x = self.layers[0].normalise(x, *self.norm)
-        return log_probabilities(x, *self.projection), State(position + 1, past, written, state.sources)
+        return log_probabilities(x, *self.projection), State(self, position + 1, past, written, state.sources)
 
     def _embed(self, ids: Tensor, position: int) -> Tensor:
         """Embed ids (R,) at one position as (R, D)."""

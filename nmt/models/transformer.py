@@ -79,9 +79,10 @@ class Transformer(TranslationModel):
 
         A layer whose attention is watched keeps all, because nothing watches it in the backward pass.
         """
-        watched = any(module._forward_hooks for module in layer.modules())
-        if self.activation_checkpointing and torch.is_grad_enabled() and not watched:
-            return cast("Tensor", checkpoint(layer, *inputs, use_reentrant=False))
+        if self.activation_checkpointing and torch.is_grad_enabled():
+            watched = any(module._forward_hooks for module in layer.modules())
+            if not watched:
+                return cast("Tensor", checkpoint(layer, *inputs, use_reentrant=False))
         return cast("Tensor", layer(*inputs))
 
     def encode(self, source: Tensor, images: Tensor | None = None) -> tuple[Tensor, Tensor]:
@@ -130,8 +131,7 @@ class Transformer(TranslationModel):
 
     def step(self, state: State, last: Tensor) -> tuple[Tensor, State]:
         """See `TranslationModel.step`."""
-        decoder = self.incremental or self._make_incremental()
-        return decoder.step(state, last)
+        return state.decoder.step(state, last)
 
     def reorder(self, state: State, rows: Tensor) -> State:
         """See `TranslationModel.reorder`."""

@@ -74,8 +74,6 @@ class Trainer:
         parent.check_present(self.progress.update)
         if processes.first and not self.progress.update:
             parent.show()
-            for line in self.updates.describe_mixing():
-                print(line, file=sys.stderr)
         self.sums = torch.tensor(self.progress.sums, dtype=torch.float64, device=device)
 
     def _resume(self, state: Path) -> Progress:
@@ -100,6 +98,9 @@ class Trainer:
             Interrupted: a signal has asked the process to stop; a checkpoint is saved.
         """
         self.log.start(self.progress, self.hardware())
+        if self.processes.first and not self.progress.update:
+            for line in self.updates.describe_mixing():
+                print(line, file=sys.stderr)
         self.model.train()
         signals, saved = [0], self.progress.seconds
         with (
