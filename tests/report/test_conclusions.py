@@ -203,6 +203,7 @@ def test_what_report_c_says_of_more_training_is_what_the_logs_say() -> None:
     (grid,) = [grid for grid in grids(PAGES / "report-c.md") if grid.header[:3] == ["published", "ours", "short by"]]
     names = {"transformer": "Transformer", "multimodal": "Multimodal Transformer"}
     names |= {"multimodal_back": "Multimodal Transformer with back-translations"}
+    names |= {f"{name}_dropout": f"{label}, dropout 0.3" for name, label in names.items()}
     for (name, label), (bar, *figures, slope, lowest) in zip(names.items(), grid.rows, strict=True):
         ours = row("multi30k_images_full", label)
         folder = ROOT / "results" / "records" / "multi30k_images_full" / name / "seed1"
