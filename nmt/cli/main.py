@@ -3,6 +3,7 @@
 Each command imports what it needs only when it runs, so that `nmt --help` is fast.
 """
 
+import os
 from typing import Any
 
 import click
@@ -14,6 +15,11 @@ from nmt.system.errors import ConfigError, printable
 from nmt.system.interrupt import Interrupted
 from nmt.system.platforms.supported import refusal, use_utf8
 
+SPINS = "5000"
+"""Rounds that a thread of PyTorch waits actively for the others before it sleeps.
+
+On a busy machine, GCC's default of 300,000 takes the cores that the others need.
+"""
 SECTIONS = {
     "Data": [
         data.download,
@@ -65,6 +71,8 @@ class Main(CommandGroup):
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command."""
         use_utf8()
+        if "OMP_WAIT_POLICY" not in os.environ:
+            os.environ.setdefault("GOMP_SPINCOUNT", SPINS)  # read when PyTorch is imported
         try:
             return super().invoke(ctx)
         except Interrupted as interruption:

@@ -1,4 +1,6 @@
-"""`nmt doctor`."""
+"""`nmt doctor`, and how a command sets up its threads."""
+
+import os
 
 import pytest
 from commands import run
@@ -20,3 +22,15 @@ def test_doctor_says_which_pytorch_was_chosen_and_which_the_machine_needs_now(mo
     assert "torch advised  cu126 (V100: older than CUDA 13 supports)" in output
     monkeypatch.setattr(torch_build, "recorded", lambda: Build("cu126", "x"))
     assert "torch advised" not in run("doctor")[1]
+
+
+@pytest.mark.parametrize("policy", [None, "passive"])
+def test_threads_soon_sleep_unless_the_user_chose_how_they_wait(
+    monkeypatch: pytest.MonkeyPatch, policy: str | None
+) -> None:
+    environment = {
+        name: value for name, value in os.environ.items() if name not in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
+    }
+    monkeypatch.setattr(os, "environ", environment | ({"OMP_WAIT_POLICY": policy} if policy else {}))
+    run("schemas", "--help")
+    assert os.environ.get("GOMP_SPINCOUNT") == (None if policy else "5000")
