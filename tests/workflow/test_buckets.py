@@ -15,7 +15,7 @@ from snakes import ROOT, TABLE, Project, jobs
 pytestmark = pytest.mark.long
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def server() -> Iterator[dict[str, str]]:
     for package in ("moto.server", "snakemake_storage_plugin_s3"):
         pytest.importorskip(package, reason="python3 envs/install.py dev s3 moto")
