@@ -20,6 +20,7 @@ SPINS = "5000"
 
 On a busy machine, GCC's default of 300,000 takes the cores that the others need.
 """
+
 SECTIONS = {
     "Data": [
         data.download,

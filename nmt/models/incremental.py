@@ -57,7 +57,7 @@ class Past(NamedTuple):
 class State(NamedTuple):
     """State of the decoder between steps; `IncrementalDecoder.step` changes it in place, so use each only once."""
 
-    decoder: "IncrementalDecoder"
+    decoder: "IncrementalDecoder"  # that makes the steps
     position: int  # number of the next step, from 0
     past: Sequence[Past]  # of each layer; unused from ``position`` on
     written: Tensor  # (1, 1, t) additive mask of the unused positions
