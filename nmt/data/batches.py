@@ -1,7 +1,7 @@
 """Encoded corpus, read from memory-mapped files and returned as padded batches."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,10 +16,11 @@ from nmt.config.types import amount
 from nmt.data.alignments import Alignments
 from nmt.data.encoded import kept_lines, load_array, read_meta
 from nmt.data.features import PictureLoader, Pictures, no_pictures
-from nmt.data.order import BLOCK, Batches, cut, sort_by
+from nmt.data.order import BLOCK, Batches, blocks, cut, shuffle_ties, sort_by
 from nmt.data.sampling import by_name, draw, tempered, weighted
 from nmt.system.errors import DataError
 from nmt.system.indices import Indices, evenly
+from nmt.system.mapped import HELD, release, scratch, take
 from nmt.text.subwords import SIDES
 
 
@@ -94,26 +95,37 @@ class Side:
 
     def pad(self, indices: Indices) -> Tensor:
         """Return the sentences of these indices (B,) as padded ids (B, longest sentence), int64."""
-        lengths, special = self.lengths[indices].astype(np.int64) - 2, self._special
+        lengths, special = take(self.lengths, indices).astype(np.int64) - 2, self._special
         width = int(lengths.max()) + 2
         padded = np.full((len(indices), width), special.pad, np.int64)
         padded[:, 0] = special.bos
         columns = np.arange(width - 2)
         real = columns < lengths[:, None]
-        padded[:, 1:-1][real] = self._ids[(self._offsets[indices][:, None] + columns)[real]]
+        places = take(self._offsets, indices)[:, None] + columns
+        padded[:, 1:-1][real] = take(self._ids, places[real])
         padded[np.arange(len(indices)), lengths + 1] = special.eos
         return torch.from_numpy(padded)
 
 
 def _lengths(offsets: Path) -> Indices:
     """Return the length of each sentence with BOS and EOS, in the smallest type; raises DataError."""
-    mapped, blocks = load_array(offsets), list[Indices]([np.zeros(0, np.uint8)])
-    for start in range(0, len(mapped) - 1, BLOCK):
-        lengths = np.diff(mapped[start : start + BLOCK + 1].astype(np.int64)) + 2
+    mapped = load_array(offsets)
+    longest = max((int(lengths.max()) for _, lengths in _differences(mapped)), default=2)
+    result = scratch(max(0, len(mapped) - 1), np.min_scalar_type(longest))
+    for start, lengths in _differences(mapped):
         if (start == 0 and mapped[0]) or lengths.min() < 2:
             raise DataError(f"{offsets}: expected offsets from 0 that never fall; run `nmt encode` again")
-        blocks.append(lengths.astype(np.min_scalar_type(lengths.max())))
-    return np.concatenate(blocks)
+        result[start : start + BLOCK] = lengths
+        release(result)
+    return result
+
+
+def _differences(offsets: Indices) -> Iterator[tuple[int, Indices]]:
+    """Yield the number of the first sentence of each block, and the lengths of its sentences with BOS and EOS."""
+    for start in range(0, len(offsets) - 1, BLOCK):
+        ends = offsets[start : start + BLOCK + 1].astype(np.int64)
+        yield start, ends[1:] - ends[:-1] + 2
+        release(offsets)
 
 
 class Parallel:
@@ -151,9 +163,7 @@ class Parallel:
                 f"{len(self.target.lengths)}; run `nmt encode` again"
             )
         total = len(self.source.lengths)
-        fits = np.maximum(self.source.lengths, self.target.lengths) <= (longest or math.inf)
-        numbers: Indices = np.arange(total, dtype=np.int32) if total < 2**31 else np.arange(total)
-        self.indices = numbers[fits]
+        self.indices = self._short_enough(longest or math.inf)
         self.too_long = total - len(self.indices)
         if not len(self.indices):
             raise DataError(f"{encoded}: no {split} pair fits in model.max_positions: {longest}; raise it")
@@ -162,6 +172,19 @@ class Parallel:
         self._pairs = [(name, pair["sentences"]) for name, pair in meta["splits"][split].get("pairs", {}).items()]
         self._parts = self._pairs or meta.get("parts") or [(str(meta.get("corpus")), total)]
         self._meta = encoded / "meta.json"
+
+    def _short_enough(self, longest: float) -> Indices:
+        total = len(self.source.lengths)
+        indices, kept = scratch(total, np.int32 if total < 2**31 else np.int64), 0
+        for start in range(0, total, BLOCK):
+            block = slice(start, start + BLOCK)
+            fits = np.maximum(self.source.lengths[block], self.target.lengths[block]) <= longest
+            found = start + np.flatnonzero(fits)
+            indices[kept : kept + len(found)] = found
+            kept += len(found)
+            for array in (indices, self.source.lengths, self.target.lengths):
+                release(array)
+        return indices[:kept]
 
     @cached_property
     def groups(self) -> dict[str, Indices]:
@@ -186,14 +209,14 @@ class Parallel:
     def batch(self, indices: Indices) -> Batch:
         """Return the pairs of these indices (B,) as a padded batch."""
         source, target = self.source.pad(indices), self.target.pad(indices)
-        lengths = torch.from_numpy(self.target.lengths[indices].astype(np.int64))
+        lengths = torch.from_numpy(take(self.target.lengths, indices).astype(np.int64))
         real = torch.arange(1, target.shape[1]) < lengths[:, None]
         links = self.links.matrices(indices, source, target) if self.links else None
         return Batch(source, target, real.flatten().nonzero()[:, 0], self.images(indices), links)
 
     def pieces(self, indices: Indices) -> int:
         """Count the target pieces to predict in the pairs of these indices, EOS included."""
-        return int(self.target.lengths[indices].sum()) - len(indices)
+        return int(take(self.target.lengths, indices).sum()) - len(indices)
 
     def batches(
         self,
@@ -221,22 +244,31 @@ class Parallel:
         """
         random = np.random.default_rng(shuffle) if shuffle else None
         order = self._sampled(temperature, weights, random) if random else self.indices
-        if random:
-            random.shuffle(order)
+        few = order.nbytes <= HELD  # a permutation of more would need all of them in memory
+        if random and few:
+            order = random.permutation(order)
         for side in (self.source, self.target):
             order = sort_by(side.lengths, order)
-        longest = np.maximum(self.source.lengths[order], self.target.lengths[order])
-        batches = cut(order, longest, *amount(size))
+        if random and not few:
+            shuffle_ties(order, [self.source.lengths, self.target.lengths], random)
+        batches = cut(order, self._longest(order), *amount(size))
         if random:
             batches.shuffle(random)
         return batches
 
+    def _longest(self, order: Indices) -> Iterator[Indices]:
+        """Yield the length of the longer side of each pair, in blocks."""
+        for block in blocks(order):
+            yield np.maximum(self.source.lengths[block], self.target.lengths[block])
+            for side in (self.source, self.target):
+                release(side.lengths)
+
     def _sampled(self, temperature: float, weights: Mapping[str, float] | None, random: np.random.Generator) -> Indices:
-        """Return a new array of the indices of an epoch, before they are shuffled."""
+        """Return the indices of an epoch, before they are shuffled."""
         if weights:
             return draw(list(self.groups.values()), weighted(self.groups, weights), random)
         if temperature == 1:
-            return self.indices.copy()
+            return self.indices
         groups = list(self.groups.values()) if self._pairs else [self.indices]
         return draw(groups, tempered([len(group) for group in groups], temperature), random)
 

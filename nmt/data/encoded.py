@@ -15,9 +15,10 @@ from nmt.system.errors import DataError, fitting
 from nmt.system.files import DROPPED, build_stored, check_regular, read_json, sha256
 from nmt.system.indices import Indices
 from nmt.system.lines import read_lines
+from nmt.system.mapped import release
 from nmt.text.subwords import SIDES, load_vocabularies
 
-BLOCK = 2**24
+BLOCK = 2**20
 """Ids checked at a time."""
 
 
@@ -138,3 +139,4 @@ def _check_ids(path: Path, vocabulary: int) -> None:
                 f"{path}: expected ids from 0 to {vocabulary - 1}, got {block[wrong[0]]} at position "
                 f"{start + wrong[0]:,}; run `nmt encode` again"
             )
+        release(ids)

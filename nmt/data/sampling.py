@@ -74,7 +74,7 @@ def by_name(indices: Indices, parts: list[tuple[str, int]], rounds: int = 1) -> 
         parts: name and number of sentences of each part, in order.
         rounds: how often the text is there, one round after the other.
     """
-    ends = np.cumsum([count for _, count in parts] * rounds, dtype=np.int64)
+    ends = np.cumsum([count for _, count in parts] * rounds).astype(indices.dtype)  # else NumPy would copy the indices
     slices = np.split(indices, np.searchsorted(indices, ends[:-1]))
     groups = dict[str, list[Indices]]()
     for (name, _), part in zip(parts * rounds, slices, strict=True):

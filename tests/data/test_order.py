@@ -1,14 +1,17 @@
 """The order of batches: that of NumPy's own sort and of a loop by hand, in a few bytes a pair."""
 
 import tracemalloc
+from itertools import groupby
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
-from nmt.data import order
+from nmt.data import batches, order
 from nmt.data.batches import Parallel
 from nmt.data.order import Batches, cut, sort_by
+from nmt.system import mapped
 from nmt.system.errors import DataError
 from nmt.system.files import write_json
 
@@ -63,6 +66,40 @@ def test_the_order_is_that_of_wide_arrays(
     assert batch.source.shape == (2, max(pairs[7][0], pairs[3][0]) + 2)
 
 
+@pytest.mark.parametrize("longest", [None, 40])
+def test_a_large_corpus_is_sorted_and_then_shuffled_within_equal_lengths(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, longest: int | None
+) -> None:
+    pairs = [(int(a), int(b)) for a, b in np.random.default_rng(3).integers(0, 50, (700, 2)) // [12, 9]]
+    pairs[100] = (3, 45)
+    folder = arrays(tmp_path, *(list(side) for side in zip(*pairs, strict=True)))
+    small = Parallel(folder, "train", longest)
+    rows = [small.batch(batch) for batch in small.batches("150 tokens")]
+    for module, name, value in (
+        (mapped, "HELD", 0),
+        (batches, "HELD", 0),
+        (order, "BLOCK", 37),
+        (batches, "BLOCK", 37),
+    ):
+        monkeypatch.setattr(module, name, value)
+    monkeypatch.setattr(mapped, "TAKEN", 5)
+    data = Parallel(folder, "train", longest)
+    assert data.indices.tolist() == small.indices.tolist() and isinstance(data.indices, np.memmap)
+    for batch, row in zip(data.batches("150 tokens"), rows, strict=True):
+        assert all(map(torch.equal, data.batch(batch).tensors(), row.tensors()))
+
+    random = np.random.default_rng((2, 4))
+    by_length = sorted(small.indices.tolist(), key=lambda i: (pairs[i][1], pairs[i][0]))
+    runs = [list(run) for _, run in groupby(by_length, key=lambda i: pairs[i])]
+    expected = [i for run in runs for i in random.permutation(np.array(run, np.int32)).tolist()]
+    found = data.batches("150 tokens", (2, 4))
+    taken = random.permutation(len(found))
+    assert [i for place in np.argsort(taken) for i in found[int(place)].tolist()] == expected
+    assert max(map(len, runs)) > 20 and expected != by_length
+    assert [batch.tolist() for batch in found] == [batch.tolist() for batch in data.batches("150 tokens", (2, 4))]
+    assert [batch.tolist() for batch in found] != [batch.tolist() for batch in data.batches("150 tokens", (2, 5))]
+
+
 @pytest.mark.parametrize("block", [1, 3, 1000])
 def test_sorting_keeps_the_order_of_equal_keys(monkeypatch: pytest.MonkeyPatch, block: int) -> None:
     monkeypatch.setattr(order, "BLOCK", block)
@@ -72,7 +109,7 @@ def test_sorting_keeps_the_order_of_equal_keys(monkeypatch: pytest.MonkeyPatch, 
 
 
 def test_batches_are_a_sequence() -> None:
-    batches = cut(np.arange(10, 17), np.arange(7), 3, "sentences")
+    batches = cut(np.arange(10, 17), [np.arange(7)], 3, "sentences")
     assert [batch.tolist() for batch in batches] == [[10, 11, 12], [13, 14, 15], [16]]
     assert batches[-1].tolist() == [16] and [batch.tolist() for batch in batches[1:]] == [[13, 14, 15], [16]]
     assert len(batches[::2]) == 2 and isinstance(batches, Batches) and np.concatenate(batches).tolist()[-1] == 16
