@@ -3,7 +3,7 @@
 Arrays of many sentences are in files (`nmt.system.mapped`) and are read block by block.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import overload
 
@@ -93,7 +93,7 @@ def shuffle_ties(order: Indices, keys: Sequence[Indices], random: np.random.Gene
         release(order)
 
 
-def cut(order: Indices, lengths: Iterable[Indices], limit: int, unit: str) -> Batches:
+def cut(order: Indices, lengths: Iterator[Indices], limit: int, unit: str) -> Batches:
     """Split an order into batches of ``limit`` sentences, or of at most ``limit`` tokens with padding.
 
     Args:
@@ -106,7 +106,7 @@ def cut(order: Indices, lengths: Iterable[Indices], limit: int, unit: str) -> Ba
     return Batches(order, np.append(np.fromiter(starts, np.int64), len(order)))
 
 
-def _starts(lengths: Iterable[Indices], limit: int) -> Iterator[int]:
+def _starts(lengths: Iterator[Indices], limit: int) -> Iterator[int]:
     """Yield the place of the first sentence of each batch of tokens, but the first batch."""
     start, widest, i = 0, 0, 0
     for block in lengths:

@@ -149,7 +149,7 @@ def _batches(
     lengths = [max(len(source), len(target)) + 2 for source, target in zip(sources, targets, strict=True)]
     chosen = [i for i, target in enumerate(targets) if len(target) <= limit and lengths[i] > 2]
     order = np.array(sorted(chosen, key=lambda i: lengths[i]), np.int64)
-    parts = cut(order, np.array(lengths, np.int64)[order], number, unit) if chosen else ()
+    parts = cut(order, iter([np.array(lengths, np.int64)[order]]), number, unit) if chosen else ()
     return [part.tolist() for part in parts][::-1]
 
 

@@ -359,8 +359,8 @@ class Translator:
         order = sorted((i for i, row in enumerate(encoded) if row), key=lambda i: len(encoded[i]))
         lengths = np.array([len(encoded[i]) + 2 for i in order], np.int64)
         number = max(1, number // decoding.samples)
-        batches = [part.tolist() for part in cut(np.array(order, np.int64), lengths, number, unit)] if order else []
-        return batches[::-1]
+        parts = cut(np.array(order, np.int64), iter([lengths]), number, unit) if order else ()
+        return [part.tolist() for part in parts][::-1]
 
     def _pad(self, rows: Sequence[Sequence[int]]) -> torch.Tensor:
         ids = self.source.ids

@@ -109,7 +109,7 @@ def test_sorting_keeps_the_order_of_equal_keys(monkeypatch: pytest.MonkeyPatch, 
 
 
 def test_batches_are_a_sequence() -> None:
-    batches = cut(np.arange(10, 17), [np.arange(7)], 3, "sentences")
+    batches = cut(np.arange(10, 17), iter([np.arange(7)]), 3, "sentences")
     assert [batch.tolist() for batch in batches] == [[10, 11, 12], [13, 14, 15], [16]]
     assert batches[-1].tolist() == [16] and [batch.tolist() for batch in batches[1:]] == [[13, 14, 15], [16]]
     assert len(batches[::2]) == 2 and isinstance(batches, Batches) and np.concatenate(batches).tolist()[-1] == 16
