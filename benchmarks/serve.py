@@ -34,7 +34,7 @@ from nmt.config.data import Cleaning
 from nmt.corpora.scenes.corpus import scenes, sentence
 from nmt.serve.limits import Limits
 from nmt.system.files import read_json
-from nmt.text.clean import Cleaner
+from nmt.text.cleaner import Cleaner
 
 SEED = 97  # differs from the seed of the corpus
 PATIENCE = 60  # seconds until a request counts as lost

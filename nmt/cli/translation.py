@@ -161,12 +161,13 @@ def translate(
 
     A line may have many sentences; line n of the output translates line n. Output appears as it is made.
     """
-    from nmt.system.files import sha256
-    from nmt.translation.sentences import Sentences, translate_lines
-
     decoding = decoding_of(search, nbest)
     at_prompt = check_streams(files, out)
     translator = load_translator(model, device, threads, at_prompt, source_language, target_language)
+
+    from nmt.system.files import sha256
+    from nmt.translation.sentences import Sentences, translate_lines
+
     engine = translator.engines.name(decoding)
     if attention and not translator.has_attention:
         raise ConfigError("--attention: expected a model with attention, got one without; leave the option away")
@@ -278,13 +279,17 @@ def load_translator(
 ) -> "Translator":
     """Load a model for single sentences, or for many at once; the languages are those of `choose_direction`.
 
-    The imported modules are kept from garbage collection, which would search them at exit.
+    Garbage collection would search the many objects of the imported modules, meanwhile and at exit.
     """
     import gc
 
-    from nmt.system.workers import processes_for
-    from nmt.translation.translator import Translator
+    gc.disable()
+    try:
+        from nmt.system.workers import processes_for
+        from nmt.translation.translator import Translator
 
-    translator = Translator.load(model, device, threads, 1 if single else processes_for(device, threads))
-    gc.freeze()
+        translator = Translator.load(model, device, threads, 1 if single else processes_for(device, threads))
+        gc.freeze()
+    finally:
+        gc.enable()
     return translator.toward(target, source)

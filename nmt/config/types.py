@@ -88,7 +88,13 @@ Names = Annotated[list[Name], Field(min_length=1), Different]
 class Strict(BaseModel):
     """A frozen model that refuses unknown keys."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        validate_default=True,
+        allow_inf_nan=False,
+        defer_build=True,  # a class is built when it is first used, so that commands start fast
+    )
 
     def non_defaults(self) -> dict[str, Any]:
         """Return the non-default fields as JSON, so adding a field later leaves existing hashes unchanged."""

@@ -9,7 +9,7 @@ from nmt.config.data import Cleaning
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import atomic_path, check_not_input, write_lines
 from nmt.system.lines import read_lines
-from nmt.text.clean import clean_line
+from nmt.text.cleaner import clean_line
 
 RAREST = 5  # minimum number of times that a word with a vector occurs
 WINDOW = 5  # words on either side that a word predicts

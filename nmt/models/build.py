@@ -37,18 +37,35 @@ def build(
     return Transformer(config, source_vocabulary, target_vocabulary, pad)
 
 
-class _WithoutWeights(TorchFunctionMode):
-    """Puts new weights on the meta device, without initial values.
+def build_empty(config: ModelConfig, vocabularies: Sequence[int], pad: int, device: str = "cpu") -> TranslationModel:
+    """Build a model whose weights have no values yet, because they come from a file.
+
+    Args:
+        config: configuration of any kind of model.
+        vocabularies: number of pieces of the source and the target side.
+        pad: id of padding.
+        device: ``cpu``, or ``meta`` for weights without memory.
+    """
+    with _WithoutValues(device):
+        return build(config, vocabularies[0], vocabularies[1], pad)
+
+
+class _WithoutValues(TorchFunctionMode):
+    """Puts new weights on a device, without initial values.
 
     ``torch.device("meta")`` alone would load torch's compiler for the initial values, which takes seconds.
     """
+
+    def __init__(self, device: str) -> None:
+        self._device = device
+        super().__init__()
 
     def __torch_function__(
         self, function: Callable[..., Any], types: Any, arguments: tuple[Any, ...] = (), named: Any = None
     ) -> Any:
         named = named or {}
         if function is torch.empty:
-            return function(*arguments, **named | {"device": "meta"})
+            return function(*arguments, **named | {"device": self._device})
         if function.__name__.endswith(("normal_", "uniform_", "ones_", "zeros_")):
             return arguments[0] if arguments else named["tensor"]
         return function(*arguments, **named)
@@ -73,5 +90,4 @@ def outline(config: ModelConfig, vocabularies: Sequence[int], pad: int, weights:
         return None
     if getattr(config, "positions", None) in ("sinusoidal", "rotary"):
         config = config.model_copy(update={"max_positions": 3})  # the table is computed, and no weight
-    with _WithoutWeights():
-        return build(config, vocabularies[0], vocabularies[1], pad)
+    return build_empty(config, vocabularies, pad, "meta")

@@ -22,7 +22,7 @@ from nmt.scoring.tokenizers import edits_characters, tokenizer_of
 from nmt.scoring.words import SAMPLES
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import Json, read_json, sha256
-from nmt.text.clean import Cleaner
+from nmt.text.cleaner import Cleaner
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from nmt.scoring.words import SAMPLES, SEED, accuracy, share
 from nmt.system.errors import DataError
 from nmt.system.files import check_not_stage_output, read_json, sha256, write_json, write_text
 from nmt.system.workers import available_processes, parallel_map
-from nmt.text.clean import restore
+from nmt.text.cleaner import restore
 from nmt.text.transliterate import scheme
 
 Protocol = Literal["tokenised", "detokenised"]

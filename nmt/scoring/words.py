@@ -9,7 +9,7 @@ import numpy as np
 from nmt.config.data import Cleaning
 from nmt.system.errors import DataError
 from nmt.system.lines import read_lines
-from nmt.text.clean import Cleaner
+from nmt.text.cleaner import Cleaner
 
 SAMPLES, SEED = 1000, 12345
 """Number of bootstrap samples and seed: sacrebleu's defaults."""

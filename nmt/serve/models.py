@@ -17,7 +17,7 @@ from nmt.serve.limits import MBR_PIECES, NAME, PIECES, TEXT, TEXT_PIECES, WORDS,
 from nmt.system.errors import ConfigError, printable
 from nmt.system.files import Json, read_json
 from nmt.system.lines import read_lines
-from nmt.text.clean import Cleaner
+from nmt.text.cleaner import Cleaner
 from nmt.translation.directions import choose_direction
 from nmt.translation.sentences import Sentences, combined
 from nmt.translation.standalone import SETTINGS, ExportedModel

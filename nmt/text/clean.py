@@ -7,7 +7,6 @@ import multiprocessing
 import os
 import re
 import threading
-import unicodedata
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -29,16 +28,14 @@ from nmt.system.files import DROPPED, atomic_directory, read_json, write_json
 from nmt.system.lines import count_lines, read_lines
 from nmt.system.progress import Progress
 from nmt.system.warnings import say, warn
-from nmt.text.characters import is_blank, latin_only, length, visible_only
+from nmt.text.characters import length
+from nmt.text.cleaner import Cleaner
 from nmt.text.filters.apply import apply_filters
 from nmt.text.filters.noise import noisy
 from nmt.text.filters.overlap import near_training_text
 from nmt.text.join import COUNTS, DIGESTS, KEPT, SIDES, join
-from nmt.text.languages import base, has_rules, is_spaceless
+from nmt.text.languages import has_rules, is_spaceless
 from nmt.text.repeats import WIDTH
-from nmt.text.steps import devanagari, hyphens, ranges, symbols
-from nmt.text.tokenize import detokenize, normalize_punctuation, tokenize
-from nmt.text.transliterate import scheme, to_devanagari, to_latin
 
 CHUNK = 250_000
 """Pairs per chunk: chunks are written to disk one by one, and shards divide them among machines."""
@@ -47,8 +44,6 @@ BATCH = 1000
 
 TOKENISED = re.compile(r"&(?:apos|quot|amp|lt|gt|#91|#93|#124);|@-@| n(?:'|&apos;)t\b")
 """Marks of a tokeniser in raw text: escaped characters, split hyphens and split contractions."""
-
-JOINER = re.compile("[\u200c\u200d]")
 
 JOINERS_APART = {"hi-en-open", "flores200"}
 """Corpora whose joiners are words of their own, as their published tables were made."""
@@ -59,71 +54,6 @@ RULES = {"empty": "an empty side", "long": "max_words", "ratio": "max_ratio", "d
 Pair = tuple[str, str]
 Cleaned = tuple[dict[str, bytes], Counter[str]]  # a batch's bytes for each file of its chunk, and its counts
 Map = Callable[[Callable[[list[Pair]], Cleaned], Iterable[list[Pair]]], Iterable[Cleaned]]
-
-
-class Cleaner:
-    """Cleaner of lines in one language by one recipe: ``Cleaner(recipe, "de")("Ein  Hund.")`` → ``"ein hund ."``."""
-
-    def __init__(self, recipe: Cleaning, language: str, apart: bool = False) -> None:
-        """Take a recipe and the language's tag, which selects rules for punctuation and tokenisation.
-
-        Args:
-            recipe: the steps.
-            language: tag of the language.
-            apart: whether a joiner is a word of its own, as in corpora of tables that were published so.
-        """
-        self.recipe = recipe
-        self.language = base(language)
-        self._apart = apart
-        self._steps = [step for step in (ranges, symbols, hyphens) if getattr(recipe, step.__name__)]
-        self._scheme = scheme(recipe, language)
-
-    def __call__(self, text: str) -> str:
-        """Return a line as models see it."""
-        return self.counted(text)[0]
-
-    def prepare(self, lines: Iterable[str]) -> None:
-        """Transliterate the words of many lines at once and cache them, which is faster than line by line."""
-        if self._scheme:
-            to_latin(unicodedata.normalize("NFC", "\n".join(lines)), self._scheme)
-
-    def counted(self, text: str) -> tuple[str, int]:
-        """Return a line as models see it, and the number of removed control or disallowed characters."""
-        visible = visible_only(text)
-        removed = len(text) - len(visible)
-        text = self._normalize(visible)  # without what stood between a letter and its accent
-        text = devanagari(text, self.language) if self.recipe.devanagari else text
-        text = self._normalize(_lower(text, self.language)) if self.recipe.lowercase else text  # "J̌" → "ǰ"
-        if self.recipe.punctuation:
-            text = normalize_punctuation(text, self.language)
-        for step in self._steps:
-            text = step(text, self.language)
-        if self.recipe.tokenize == "moses":
-            text = tokenize(JOINER.sub(r" \g<0> ", text) if self._apart else text, self.language)
-        if self._scheme:
-            text = to_latin(text, self._scheme)
-        if self.recipe.characters == "latin":
-            allowed = latin_only(text)
-            removed, text = removed + len(text) - len(allowed), self._normalize(allowed)
-        words = text.split()
-        if not self._apart and not text.isascii():
-            words = [word for word in words if not is_blank(word)]
-        return "" if is_blank(text) else " ".join(words), removed
-
-    def _normalize(self, text: str) -> str:
-        return text if self.recipe.unicode == "none" else unicodedata.normalize(self.recipe.unicode, text)
-
-
-def clean_line(text: str, language: str, recipe: Cleaning) -> str:
-    """Clean one line of a language."""
-    return Cleaner(recipe, language)(text)
-
-
-def restore(text: str, language: str, recipe: Cleaning) -> str:
-    """Undo cleaning as far as possible: return a cleaned line in its original script and detokenised."""
-    if latin_scheme := scheme(recipe, language):
-        text = to_devanagari(text, latin_scheme)
-    return detokenize(text, base(language)) if recipe.tokenize == "moses" else text
 
 
 def clean(raw: Path, out: Path, recipe: Cleaning, languages: str, jobs: int = 1, shard: Shard | None = None) -> None:
@@ -299,13 +229,6 @@ def _clean_batch(cleaners: Sequence[Cleaner], training: bool, batch: list[Pair])
     if training and recipe.deduplicate:
         contents[DIGESTS] = b"".join(blake2b("\n".join(pair).encode(), digest_size=WIDTH).digest() for pair in kept)
     return contents | {KEPT: bytes(flags)}, counts
-
-
-def _lower(text: str, language: str) -> str:
-    """Lowercase a text: "İ" becomes "i" without Python's combining dot; Turkish and Azerbaijani "I" becomes "ı"."""
-    if language in ("tr", "az"):
-        text = text.replace("I", "ı")
-    return text.replace("İ", "i").lower()
 
 
 def _fault(pair: Pair, spaceless: Sequence[bool], recipe: Cleaning) -> str | None:

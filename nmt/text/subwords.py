@@ -46,7 +46,10 @@ def load_vocabularies(folder: Path, hashes: Mapping[str, str]) -> list["Vocabula
     Raises:
         DataError: a model file is missing, damaged or not the learned one.
     """
-    vocabularies = [Vocabulary(folder / f"{side}.model") for side in SIDES]
+    paths = [folder / f"{side}.model" for side in SIDES]
+    vocabularies = [Vocabulary(paths[0])]
+    joint = paths[1].is_file() and paths[0].read_bytes() == paths[1].read_bytes()
+    vocabularies += vocabularies if joint else [Vocabulary(paths[1])]
     for side, vocabulary in zip(SIDES, vocabularies, strict=True):
         if side in hashes and (got := vocabulary.sha256()) != hashes[side]:
             raise DataError(

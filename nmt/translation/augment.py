@@ -14,7 +14,7 @@ from nmt.corpora.parts import misaligned
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import atomic_directory, build_stored, check_not_input, read_json, sha256, write_json, write_lines
 from nmt.system.lines import count_lines, read_lines
-from nmt.text.clean import clean_line, restore
+from nmt.text.cleaner import clean_line, restore
 from nmt.translation.decode_file import decode_file
 from nmt.translation.directions import choose_direction, read_pairs
 

@@ -18,7 +18,7 @@ from nmt.models.base import TranslationModel
 from nmt.system.errors import ConfigError
 from nmt.system.files import Json
 from nmt.system.workers import parallel_map
-from nmt.text.clean import Cleaner
+from nmt.text.cleaner import Cleaner
 from nmt.text.subwords import START, Vocabulary
 from nmt.translation.translator import PART, Translator
 

@@ -24,7 +24,7 @@ from typing import Any
 from nmt.config.data import Cleaning
 from nmt.system.errors import DataError
 from nmt.system.lines import decode_lines
-from nmt.text.clean import Cleaner, restore
+from nmt.text.cleaner import Cleaner, restore
 from nmt.text.subwords import Vocabulary
 
 SETTINGS = "translate.json"

@@ -21,7 +21,7 @@ from nmt.config.types import amount
 from nmt.data.features import Pictures, no_pictures, pictures_of_split
 from nmt.data.order import cut
 from nmt.models.base import TranslationModel
-from nmt.models.build import build
+from nmt.models.build import build_empty
 from nmt.models.search import Decoder, Ensemble, Hypothesis, search
 from nmt.system import errors, machine
 from nmt.system.errors import ConfigError, DataError
@@ -95,7 +95,7 @@ class Translator:
         self.models, self.device, self.workers = list[TranslationModel](), device, workers
         self.parameters = 0
         for member in _members(weights) if "members" in config else [weights]:
-            model = build(settings, sizes[0], sizes[1], self.source.ids.pad)
+            model = build_empty(settings, sizes, self.source.ids.pad)
             load_weights(model, member, folder)
             model = model.to(device).eval()
             self.parameters += sum(parameter.numel() for parameter in model.parameters())
@@ -188,13 +188,13 @@ class Translator:
         return self._clean(line, self.languages[side])
 
     def _clean_line(self, line: str, language: str) -> str:
-        from nmt.text.clean import clean_line
+        from nmt.text.cleaner import clean_line
 
         return clean_line(line, language, self.cleaning)
 
     def detokenize(self, text: str) -> str:
         """Detokenise the model's output and undo transliteration, if the training text had them."""
-        from nmt.text.clean import restore
+        from nmt.text.cleaner import restore
 
         return restore(text, self.languages[1], self.cleaning)
 

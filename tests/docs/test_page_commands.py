@@ -68,6 +68,7 @@ def test_commands_run_in_a_fresh_clone(tmp_path: Path) -> None:
     env = {**os.environ, "PYTHONPATH": str(clone), "OMP_NUM_THREADS": "1"}
     for page in PAGES:
         script = "\n".join(["set -euo pipefail", "source .venv/bin/activate", *blocks(page)])
+        script = script.replace("/tmp/", f"{tmp_path}/")  # where earlier runs may have left something
         done = subprocess.run(
             ["bash", "-c", script], cwd=clone, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )

@@ -14,7 +14,7 @@ from nmt.data.encode import encode_corpus
 from nmt.plan.layout import Layout
 from nmt.scoring.score import score
 from nmt.system.files import digest, sha256, write_json, write_text
-from nmt.text.clean import clean_line
+from nmt.text.cleaner import clean_line
 from nmt.text.subwords import learn
 from nmt.training.experiment import Experiment, identity
 

@@ -16,7 +16,7 @@ from nmt.scoring.score import score_lines
 from nmt.scoring.significance import compare
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import read_json
-from nmt.text.clean import clean_line
+from nmt.text.cleaner import clean_line
 
 CASED = ["Ein Hund rennt über das Gras.", "Zwei Männer sitzen auf der Bank!"]
 METRICS = ("bleu", "chrf", "ter")

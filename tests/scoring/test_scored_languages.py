@@ -19,7 +19,8 @@ from nmt.scoring.score import commands, metrics, score_lines
 from nmt.scoring.significance import paired_test
 from nmt.scoring.tokenizers import check_tokenizer, tokenizer_of
 from nmt.system.errors import ConfigError
-from nmt.text.clean import clean, clean_line, restore
+from nmt.text.clean import clean
+from nmt.text.cleaner import clean_line, restore
 
 PACKAGES = {"ja": "MeCab", "ko": "mecab_ko"}
 

@@ -20,7 +20,8 @@ from nmt.system.errors import DataError
 from nmt.system.indices import evenly
 from nmt.system.warnings import read_warnings
 from nmt.text import clean as module
-from nmt.text.clean import Cleaner, clean, clean_line, restore
+from nmt.text.clean import clean
+from nmt.text.cleaner import Cleaner, clean_line, restore
 from nmt.text.sample import sample
 from nmt.text.tokenize import detokenize, tokenize
 
@@ -423,7 +424,7 @@ def test_a_killed_worker_is_reported() -> None:
 def test_a_recipe_without_moses_needs_no_sacremoses() -> None:
     code = "\n".join(
         [
-            "import sys; from nmt.config.data import Cleaning; from nmt.text.clean import clean_line",
+            "import sys; from nmt.config.data import Cleaning; from nmt.text.cleaner import clean_line",
             "clean_line('A dog.', 'en', Cleaning(punctuation=False, tokenize='none'))",
             "print('sacremoses' in sys.modules)",
         ]

@@ -12,7 +12,7 @@ from nmt.config.choices import LANGUAGE, PAIR, joined_subtags
 from nmt.config.corpus.sources import CustomCorpus
 from nmt.config.data import Cleaning
 from nmt.config.system import System
-from nmt.text.clean import Cleaner, clean_line, restore
+from nmt.text.cleaner import Cleaner, clean_line, restore
 from nmt.text.languages import LISTED, SPACELESS, base, has_rules
 
 CASED = Cleaning(lowercase=False)

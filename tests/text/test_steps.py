@@ -5,7 +5,7 @@ import unicodedata
 import pytest
 
 from nmt.config.data import Cleaning
-from nmt.text.clean import clean_line
+from nmt.text.cleaner import clean_line
 from nmt.text.steps import devanagari, hyphens, ranges, symbols
 
 

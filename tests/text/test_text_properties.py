@@ -23,7 +23,8 @@ from nmt.scoring.score import score_lines
 from nmt.system.files import DROPPED
 from nmt.system.lines import read_lines
 from nmt.text.characters import is_blank
-from nmt.text.clean import Cleaner, clean, restore
+from nmt.text.clean import clean
+from nmt.text.cleaner import Cleaner, restore
 from nmt.text.subwords import Vocabulary, learn
 
 LANGUAGES = ["en", "fr", "cs", "it", "de", "fi", "ga", "tr", "ru", "hi", "zh", "ja", "ko", "xx"]

@@ -14,7 +14,7 @@ import pytest
 from nmt.config.data import Cleaning
 from nmt.scoring.score import command, score_lines
 from nmt.text import transliterate as module
-from nmt.text.clean import clean_line, restore
+from nmt.text.cleaner import clean_line, restore
 from nmt.text.transliterate import Scheme, to_devanagari, to_latin
 
 SENTENCE = "उत्तर भारत कम अशांत नहीं था।"

@@ -22,7 +22,7 @@ from nmt.config.decoding import Decoding
 from nmt.config.models import RecurrentConfig, TransformerConfig
 from nmt.models.build import build
 from nmt.system.files import read_json, write_json, write_text
-from nmt.text.clean import Cleaner, restore
+from nmt.text.cleaner import Cleaner, restore
 from nmt.text.subwords import Vocabulary
 from nmt.training.checkpoint import weights_of, write_tensors
 from nmt.translation.bundle import bundle

@@ -29,7 +29,7 @@ batch = tokenizer([line], return_tensors="pt", padding=True)
 print(tokenizer.batch_decode(model.generate(**batch), skip_special_tokens=True))
 ```
 """
-CLEAN = "Clean the text with the settings of `cleaning.json` (`nmt.text.clean.clean_line`) to get `line`."
+CLEAN = "Clean the text with the settings of `cleaning.json` (`nmt.text.cleaner.clean_line`) to get `line`."
 RAW = "`line` is raw text."
 
 
