@@ -21,8 +21,8 @@ import numpy as np
 
 from benchmarks.measure import environment, peak_memory, process, table
 from nmt.config.data import SpecialIds
+from nmt.system.arrays import Indices
 from nmt.system.files import write_json
-from nmt.system.indices import Indices
 from nmt.text.subwords import SIDES
 
 FIXED = {"tokens": 4096, "width": 128, "vocabulary": 8192, "length": 16}

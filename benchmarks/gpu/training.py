@@ -16,7 +16,7 @@ from benchmarks.gpu.records import Measurement, Record, memory, wait
 from benchmarks.growth import synthetic
 from benchmarks.training import RECIPES, flops
 from nmt.data.batches import Parallel
-from nmt.system.indices import Indices
+from nmt.system.arrays import Indices
 from nmt.training.checkpoint import Progress
 from nmt.training.cuda_graphs import GraphPerShape
 from nmt.training.experiment import Experiment

@@ -216,7 +216,7 @@ def subwords(clean: tuple[Path, ...], out: Path, languages: str, settings: str, 
 @click.option("--segmentations", type=COUNT, default=1, help="With dropout: segmentations of the training text.")
 def inherit_subwords(parent: Path, out: Path, languages: str, dropout: float, segmentations: int) -> None:
     """Take the subword models of PARENT, a model directory or a folder of subword models; writes the folder OUT."""
-    from nmt.text.inherit import inherit
+    from nmt.text.subwords import inherit
 
     inherit(parent, out, languages, dropout, segmentations)
 

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nmt.data.encoded import kept_lines, load_array
+from nmt.system.arrays import Indices
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import sha256
-from nmt.system.indices import Indices
 from nmt.system.lines import count_lines, read_lines
 from nmt.text.subwords import SIDES, START, Vocabulary
 

@@ -18,9 +18,8 @@ from nmt.data.encoded import kept_lines, load_array, read_meta
 from nmt.data.features import PictureLoader, Pictures, no_pictures
 from nmt.data.order import BLOCK, Batches, blocks, cut, shuffle_ties, sort_by
 from nmt.data.sampling import by_name, draw, tempered, weighted
+from nmt.system.arrays import HELD, Indices, evenly, release, scratch, take
 from nmt.system.errors import DataError
-from nmt.system.indices import Indices, evenly
-from nmt.system.mapped import HELD, release, scratch, take
 from nmt.text.subwords import SIDES
 
 

@@ -169,8 +169,8 @@ def _limits(made: Json) -> str:
     return (
         "For research and for text like that of its corpus. It translates sentence by sentence, without context. Other "
         "kinds of text give worse translations than the scores say. It can write wrong, invented or offensive "
-        f"text; check its output before use. Sentences beyond {_number(longest)} positions are cut off. The licence of "
-        "its text may limit its use."
+        f"text; check its output before use. Longer sentences than {_number(longest)} positions are translated in "
+        "parts. The licence of its text may limit its use."
     )
 
 

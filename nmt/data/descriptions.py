@@ -15,9 +15,9 @@ from nmt.config.models import BACKBONES
 from nmt.corpora.sources import key
 from nmt.data.features import check_array_name
 from nmt.system import machine
+from nmt.system.arrays import Indices
 from nmt.system.errors import DataError
 from nmt.system.files import atomic_path, check_not_input, sha256, write_json
-from nmt.system.indices import Indices
 from nmt.system.lines import read_lines
 
 CHANNELS = BACKBONES["descriptions"]

@@ -11,11 +11,10 @@ from pydantic import BaseModel, Field
 
 from nmt.config.data import SpecialIds, Subwords
 from nmt.config.types import Name, Pairs, Positive
+from nmt.system.arrays import Indices, release
 from nmt.system.errors import DataError, fitting
 from nmt.system.files import DROPPED, build_stored, check_regular, read_json, sha256
-from nmt.system.indices import Indices
 from nmt.system.lines import read_lines
-from nmt.system.mapped import release
 from nmt.text.subwords import SIDES, load_vocabularies
 
 BLOCK = 2**20

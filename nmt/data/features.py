@@ -11,9 +11,9 @@ from torch import Tensor
 
 from nmt.config.models import BACKBONES, ModelConfig, MultimodalConfig, Shown
 from nmt.data.encoded import map_array
+from nmt.system.arrays import Indices
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import read_json, sha256
-from nmt.system.indices import Indices
 
 SEED = 1  # of the random pictures, so that every training and translation shows the same ones
 

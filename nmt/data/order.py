@@ -1,6 +1,6 @@
 """The order of an epoch: sentences sorted by length, and cut into batches, with few bytes for each sentence.
 
-Arrays of many sentences are in files (`nmt.system.mapped`) and are read block by block.
+Arrays of many sentences are in files (`nmt.system.arrays`) and are read block by block.
 """
 
 from collections.abc import Iterator, Sequence
@@ -9,8 +9,7 @@ from typing import overload
 
 import numpy as np
 
-from nmt.system.indices import Indices
-from nmt.system.mapped import release, scratch
+from nmt.system.arrays import Indices, release, scratch
 
 BLOCK = 2**16
 """Sentences at a time; only arrays of so many have eight bytes for each."""

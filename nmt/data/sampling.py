@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from nmt.system.arrays import Indices
 from nmt.system.errors import DataError
-from nmt.system.indices import Indices
 
 Shares = NDArray[np.float64]
 """The probability of each group; their sum is 1."""

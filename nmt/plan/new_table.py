@@ -23,7 +23,7 @@ from nmt.corpora.sources import key
 from nmt.plan.layout import table_path
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import write_text
-from nmt.text.filters.judges import judge_of
+from nmt.text.filters.judges import Judge, judge_of
 from nmt.text.languages import is_listed
 
 HELD_OUT = 2000
@@ -69,7 +69,7 @@ systems:
       epochs: {passes}                # at most; patience ends earlier
       patience: 5               # validations without a better one
       label_smoothing: 0.1
-      schedule: {{peak: {peak}, warmup: {warmup}}}   # warm-up: at most a tenth of all updates
+      schedule: {{peak: {peak}, warmup: {warmup}}}   # warm-up: a tenth of all updates, at least 20
       keep_last: 1
 
 rows:
@@ -90,8 +90,10 @@ class Findings:
     equal: int = 0
     others: list[int] = field(default_factory=lambda: [0, 0])
     """Of the first `JUDGED` pairs: sides in another language, of each side."""
-    distinct: list[int] = field(default_factory=lambda: [0, 0])
-    """Of the first `JUDGED` pairs: different words and characters, of each side."""
+    distinct: list[set[str]] = field(default_factory=lambda: [set(), set()])
+    """Of the first `JUDGED` pairs: words and characters of each side."""
+    identified: bool = False
+    """Whether languages were identified; else only their scripts."""
 
     def average(self, side: int) -> float:
         """Words per line of a side."""
@@ -129,7 +131,9 @@ def new_table(
     """
     check_name(name, "TABLE")
     if table_path(name).exists():
-        raise ConfigError(f"{table_path(name)}: exists already; choose another name, or delete it")
+        raise ConfigError(
+            f"{table_path(name)}: exists already; choose another name, or delete it, and its corpus in config.yaml"
+        )
     if name in names():
         raise ConfigError(f"{name}: nmt has a corpus of this name; choose another")
     codes = languages.split("-")
@@ -203,18 +207,22 @@ def _look(split: str, source: dict[str, Any], languages: str) -> Findings:
     ]
     for side in (0, 1):
         text = " ".join(pair[side] for pair in first)
-        found.distinct[side] = len({*text, *re.findall(r"\w+", text)})
+        found.distinct[side] = {*text, *re.findall(r"\w+", text)}
+    found.identified = _language_judge(languages.split("-")[0])[1]
     return found
 
 
 def _in_other_languages(texts: Sequence[str], code: str) -> int:
     """Count the texts that are not in a language; by their script where the language cannot be identified."""
-    pairs = [(text, text) for text in texts]
+    return _language_judge(code)[0]([(text, text) for text in texts]).count(False)
+
+
+def _language_judge(code: str) -> tuple[Judge, bool]:
+    """Return a judge of texts in a language, and whether it looks at more than the script."""
     try:
-        judge = judge_of(LanguageFilter(kind="language"), [code, code], [])
+        return judge_of(LanguageFilter(kind="language"), [code, code], []), True
     except ConfigError:
-        judge = judge_of(ScriptFilter(kind="script"), [code, code], [])
-    return judge(pairs).count(False)
+        return judge_of(ScriptFilter(kind="script"), [code, code], []), False
 
 
 def _per_mille(pairs: int) -> int:
@@ -287,10 +295,11 @@ def _table(name: str, codes: Sequence[str], pairs: int, train: Findings) -> str:
     """The text of the table, with settings that suit the number of pairs."""
     chosen = dict(zip(COLUMNS, next(settings for most, settings in SIZES if pairs <= most), strict=True))
     words = max(train.average(0), train.average(1))
-    if train.pairs <= JUDGED:  # so many pieces can be learned: each character and each word
-        chosen["pieces"] = min(chosen["pieces"], min(train.distinct) * pairs // train.pairs)
-    updates = max(1, round(pairs * (1.3 * words + 1) / chosen["batch"]))
     joint = _same_script(codes)
+    if train.pairs <= JUDGED:  # so many pieces can be learned: each character and each word
+        learned = len(set.union(*train.distinct)) if joint else min(map(len, train.distinct))
+        chosen["pieces"] = min(chosen["pieces"], learned * pairs // train.pairs)
+    updates = max(1, round(pairs * (1.3 * words + 1) / chosen["batch"]))
     return TABLE.format(
         name=name, corpus=name, source=codes[0], target=codes[1], test="held_out", pairs=pairs, updates=updates,
         joint=str(joint).lower(), tied="all" if joint else "decoder",
@@ -310,9 +319,10 @@ def _describe(found: dict[str, Findings], codes: Sequence[str], corpus: CustomCo
         yield f"{split}: {findings.pairs:,} pairs"
         for side, code in enumerate(codes):
             others, judged = findings.others[side], min(JUDGED, findings.pairs)
+            what = "language" if findings.identified else "script"
             yield (
                 f"  {code}: {findings.average(side):.1f} words a line, 95 % of lines up to {findings.longest(side)}; "
-                f"{others:,} of the first {judged:,} lines are in another language"
+                f"{others:,} of the first {judged:,} lines are in another {what}"
             )
             if not is_listed(code):
                 yield f"  warning: ISO 639 has no language '{code}'; such codes are de, cs, ja or zh_Hant"

@@ -5,9 +5,9 @@ from pathlib import Path
 
 from nmt.corpora.catalogue import TRAIN_SAMPLE
 from nmt.corpora.parts import misaligned
+from nmt.system.arrays import evenly
 from nmt.system.errors import DataError
 from nmt.system.files import DROPPED, atomic_directory, write_text
-from nmt.system.indices import evenly
 from nmt.system.lines import count_lines, read_lines
 
 Pair = tuple[str, ...]

@@ -10,10 +10,11 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import sentencepiece
+from pydantic import ValidationError
 
 from nmt.config.data import SpecialIds, Subwords
 from nmt.system.errors import ConfigError, DataError
-from nmt.system.files import atomic_directory, check_regular, sha256, write_json
+from nmt.system.files import atomic_directory, check_regular, read_json, sha256, write_json, write_text
 from nmt.system.lines import LONGEST, count_lines, read_lines
 from nmt.text.bytes import SYMBOLS, are_symbols, readable, recover, to_bytes, to_symbols
 from nmt.text.foreign import ForeignPieces, split
@@ -322,3 +323,36 @@ def _original(text: str) -> str:
     for original, stand_in in STAND_INS.items():
         text = text.replace(stand_in, original)
     return text
+
+
+def inherit(parent: Path, out: Path, languages: str, dropout: float = 0.0, segmentations: int = 1) -> None:
+    """Copy subword models, to encode other text with them; writes the folder ``out`` atomically.
+
+    Args:
+        parent: folder of subword models, or a model directory.
+        out: folder to write; its content is that of `learn`.
+        languages: source and target of the text, e.g. ``en-de``.
+        dropout: BPE-dropout of the text.
+        segmentations: with dropout, how often the text is encoded.
+
+    Raises:
+        ConfigError: dropout does not fit the kind of subwords.
+        DataError: a file of the parent is missing or damaged.
+    """
+    learned = _learned(parent)
+    vocabularies = load_vocabularies(parent, learned["vocab_sha256"])
+    try:
+        config = Subwords(**learned["subwords"] | {"dropout": dropout, "segmentations": segmentations})
+    except ValidationError as error:
+        raise ConfigError(f"{parent}, with dropout {dropout}: {error.errors()[0]['msg']}") from None
+    with atomic_directory(out, "subwords.json") as folder:
+        for side, vocabulary in zip(SIDES, vocabularies, strict=True):
+            shutil.copyfile(parent / f"{side}.model", folder / f"{side}.model")
+            write_text(folder / f"{side}.vocab", vocabulary.listing())
+        write_record(folder, config, learned["vocab_sha256"], languages)
+
+
+def _learned(parent: Path) -> Any:
+    """Return the description of a folder's subwords."""
+    path = parent / "subwords.json"
+    return read_json(path) if path.is_file() else read_json(parent / "provenance.json")["subwords"]

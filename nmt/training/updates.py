@@ -9,9 +9,9 @@ import torch
 from nmt.config.training import Training, check_mixing
 from nmt.data.batches import Batch, Parallel
 from nmt.data.sampling import weighted
+from nmt.system.arrays import Indices
 from nmt.system.errors import ConfigError
 from nmt.system.files import digest
-from nmt.system.indices import Indices
 from nmt.system.workers import prefetch
 from nmt.training.checkpoint import Progress
 from nmt.training.distributed import Processes

@@ -62,8 +62,8 @@ class Sentences:
         """Say how many sentences were translated in parts."""
         if self.divided:
             say(
-                f"{self.divided:,} sentences have more than the model's {self.limit} pieces and were translated in "
-                "parts, so words that belong together may be apart"
+                f"sentences with more than the model's {self.limit} pieces, which were translated in parts: "
+                f"{self.divided:,}; words that belong together may be apart"
             )
 
     def _fitting(self, text: str) -> list[str]:

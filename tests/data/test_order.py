@@ -11,12 +11,12 @@ import torch
 from nmt.data import batches, order
 from nmt.data.batches import Parallel
 from nmt.data.order import Batches, cut, sort_by
-from nmt.system import mapped
+from nmt.system import arrays
 from nmt.system.errors import DataError
 from nmt.system.files import write_json
 
 
-def arrays(folder: Path, source: list[int], target: list[int]) -> Path:
+def encoded(folder: Path, source: list[int], target: list[int]) -> Path:
     """An encoded split whose sentences have so many pieces."""
     for side, lengths in (("source", source), ("target", target)):
         np.save(folder / f"train.{side}.npy", np.full(sum(lengths), 5, np.uint16))
@@ -56,7 +56,7 @@ def test_the_order_is_that_of_wide_arrays(
     random = np.random.default_rng(top)
     pairs = [(int(a), int(b)) for a, b in random.integers(0, 50, (300, 2))]
     pairs[100] = (3, top)
-    folder = arrays(tmp_path, *(list(side) for side in zip(*pairs, strict=True)))
+    folder = encoded(tmp_path, *(list(side) for side in zip(*pairs, strict=True)))
     data = Parallel(folder, "train", longest)
     found = data.batches("150 tokens", (2, 4))
     assert [batch.tolist() for batch in found] == before(data, pairs, 2, 150)
@@ -72,17 +72,17 @@ def test_a_large_corpus_is_sorted_and_then_shuffled_within_equal_lengths(
 ) -> None:
     pairs = [(int(a), int(b)) for a, b in np.random.default_rng(3).integers(0, 50, (700, 2)) // [12, 9]]
     pairs[100] = (3, 45)
-    folder = arrays(tmp_path, *(list(side) for side in zip(*pairs, strict=True)))
+    folder = encoded(tmp_path, *(list(side) for side in zip(*pairs, strict=True)))
     small = Parallel(folder, "train", longest)
     rows = [small.batch(batch) for batch in small.batches("150 tokens")]
     for module, name, value in (
-        (mapped, "HELD", 0),
+        (arrays, "HELD", 0),
         (batches, "HELD", 0),
         (order, "BLOCK", 37),
         (batches, "BLOCK", 37),
     ):
         monkeypatch.setattr(module, name, value)
-    monkeypatch.setattr(mapped, "TAKEN", 5)
+    monkeypatch.setattr(arrays, "TAKEN", 5)
     data = Parallel(folder, "train", longest)
     assert data.indices.tolist() == small.indices.tolist() and isinstance(data.indices, np.memmap)
     for batch, row in zip(data.batches("150 tokens"), rows, strict=True):
@@ -119,7 +119,7 @@ def test_batches_are_a_sequence() -> None:
 
 def test_an_epoch_takes_few_bytes_a_pair(tmp_path: Path) -> None:
     count = 600_000
-    data = Parallel(arrays(tmp_path, [9] * count, [8] * count), "train")
+    data = Parallel(encoded(tmp_path, [9] * count, [8] * count), "train")
     tracemalloc.start()
     batches = data.batches("4096 tokens", (1, 0))
     held, peak = tracemalloc.get_traced_memory()
@@ -128,7 +128,7 @@ def test_an_epoch_takes_few_bytes_a_pair(tmp_path: Path) -> None:
 
 
 def test_offsets_that_fall_are_refused(tmp_path: Path) -> None:
-    arrays(tmp_path, [2, 3], [1, 1])
+    encoded(tmp_path, [2, 3], [1, 1])
     np.save(tmp_path / "train.target.offsets.npy", np.array([0, 3, 2]))
     with pytest.raises(DataError, match=r"train\.target\.offsets\.npy: expected offsets from 0 that never fall"):
         Parallel(tmp_path, "train")

@@ -16,8 +16,8 @@ from commands import run
 from raw import Lines, write_raw
 
 from nmt.config.data import Cleaning
+from nmt.system.arrays import evenly
 from nmt.system.errors import DataError
-from nmt.system.indices import evenly
 from nmt.system.warnings import read_warnings
 from nmt.text import clean as module
 from nmt.text.clean import clean

@@ -15,7 +15,7 @@ from nmt.serve.limits import Refused
 from nmt.serve.models import ServedModel
 from nmt.system.errors import ConfigError
 from nmt.system.files import read_json
-from nmt.text.inherit import inherit
+from nmt.text.subwords import inherit
 from nmt.training.average import average
 from nmt.training.experiment import Experiment
 from nmt.training.train import train

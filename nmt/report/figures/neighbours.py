@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from nmt.data.extract import read_square
 from nmt.data.features import load_features
+from nmt.system.arrays import Indices, evenly
 from nmt.system.errors import DataError
 from nmt.system.files import write_text
-from nmt.system.indices import Indices, evenly
 from nmt.system.lines import read_lines
 
 SIZE = 1.5  # inches: the side of a picture

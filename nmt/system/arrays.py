@@ -1,4 +1,7 @@
-"""Large arrays in files: the system keeps their pages in memory only while it has room."""
+"""Arrays of indices, e.g. of sentences, lines and pictures, and large arrays in files.
+
+The system keeps the pages of a file in memory only while it has room.
+"""
 
 import mmap
 import tempfile
@@ -9,10 +12,17 @@ from numpy.typing import DTypeLike, NDArray
 
 from nmt.system.errors import DataError
 
+Indices = NDArray[np.integer[Any]]
+
 HELD = 2**24
 """Bytes of the largest array that is held in memory."""
 TAKEN = 64
 """Numbers of a larger array that are looked up at a time; each may bring up to a megabyte of its file into memory."""
+
+
+def evenly(total: int, count: int) -> Indices:
+    """Return ``count`` evenly spaced numbers from 0 to ``total - 1``; all of them if ``total`` is smaller."""
+    return np.linspace(0, total - 1, min(count, total), dtype=np.int64)
 
 
 def scratch(count: int, dtype: DTypeLike) -> NDArray[Any]:

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from nmt.system.arrays import HELD, release, scratch, take
 from nmt.system.errors import DataError
-from nmt.system.mapped import HELD, release, scratch, take
 
 
 def resident() -> int:
