@@ -133,10 +133,8 @@ class Translator:
             DataError: a file of the directory is missing or damaged.
         """
         folder = Path(folder)
-        if not folder.is_dir():
-            raise DataError(f"{folder}: no such model directory; expected a folder that `nmt average` wrote")
-        if not (folder / "config.json").is_file():
-            raise DataError(f"{folder}: expected a model directory, which has a config.json; demo is one, for example")
+        if not (folder / "config.json").exists():
+            raise DataError(f"{folder}: no such model directory; expected a config.json in it, as in the folder demo")
         with fitting(folder):
             return cls(folder, machine.prepare(device, 1 if workers > 1 else threads), workers)
 
