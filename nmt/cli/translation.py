@@ -165,7 +165,7 @@ def translate(
     at_prompt = check_streams(files, out)
     translator = load_translator(model, device, threads, at_prompt, source_language, target_language)
 
-    from nmt.system.files import sha256
+    from nmt.system.files import sha256  # after `load_translator`, which imports most of it faster
     from nmt.translation.sentences import Sentences, translate_lines
 
     engine = translator.engines.name(decoding)

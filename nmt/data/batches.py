@@ -173,6 +173,7 @@ class Parallel:
         self._meta = encoded / "meta.json"
 
     def _short_enough(self, longest: float) -> Indices:
+        """Return the indices of the pairs whose sides have at most so many pieces, BOS and EOS included."""
         total = len(self.source.lengths)
         indices, kept = scratch(total, np.int32 if total < 2**31 else np.int64), 0
         for start in range(0, total, BLOCK):

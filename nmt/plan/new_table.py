@@ -202,23 +202,16 @@ def _look(split: str, source: dict[str, Any], languages: str) -> Findings:
             first.append(sides)
     if found.pairs < 10:
         raise DataError(f"{part.name}: expected sentence pairs for {split}, got {found.pairs}; give more text")
-    found.others = [
-        _in_other_languages([pair[side] for pair in first], code) for side, code in enumerate(languages.split("-"))
-    ]
-    for side in (0, 1):
+    for side, code in enumerate(languages.split("-")):
+        judge, found.identified = _language_judge(code)
+        found.others[side] = judge([(pair[side], pair[side]) for pair in first]).count(False)
         text = " ".join(pair[side] for pair in first)
         found.distinct[side] = {*text, *re.findall(r"\w+", text)}
-    found.identified = _language_judge(languages.split("-")[0])[1]
     return found
 
 
-def _in_other_languages(texts: Sequence[str], code: str) -> int:
-    """Count the texts that are not in a language; by their script where the language cannot be identified."""
-    return _language_judge(code)[0]([(text, text) for text in texts]).count(False)
-
-
 def _language_judge(code: str) -> tuple[Judge, bool]:
-    """Return a judge of texts in a language, and whether it looks at more than the script."""
+    """Return a judge of texts in a language, and whether it identifies languages; without py3langid, only scripts."""
     try:
         return judge_of(LanguageFilter(kind="language"), [code, code], []), True
     except ConfigError:
