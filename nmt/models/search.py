@@ -347,12 +347,24 @@ class _Beams:
         return float(attention.clamp(LEAST_ATTENTION, 1).log().sum())
 
     def _can_improve(self, sentence: int, log_probability: float, length: int) -> bool:
-        """Return whether a live sentence, whose best unfinished prefix has this log-probability, is not done."""
-        finished = self.finished[self.live[sentence]]
-        if len(finished) < self.config.beam:
+        """Return whether a live sentence, whose best unfinished prefix has this log-probability, is not done.
+
+        It is done early if even the limit's length, with no less probability, gave no better score: this changes no
+        result.
+        """
+        finished, nbest = self.finished[self.live[sentence]], self.config.nbest
+        if len(finished) < nbest:
             return log_probability > -math.inf
-        threshold = sorted((h.score for h in finished), reverse=True)[self.config.nbest - 1]
-        return self._score(log_probability, length) > threshold
+        threshold = sorted((h.score for h in finished), reverse=True)[nbest - 1]
+        if len(finished) >= self.config.beam:
+            return self._score(log_probability, length) > threshold
+        return self._bound(log_probability, length, self.limits[sentence] + 1) > threshold
+
+    def _bound(self, log_probability: float, shortest: int, longest: int) -> float:
+        """Return a score that no hypothesis of these lengths, with at most this log-probability, exceeds."""
+        power, reward = self.config.length_penalty, self.config.length_reward
+        divisor = max(shortest**power, longest**power)
+        return log_probability / divisor + max(reward * shortest, reward * longest)
 
     def _score(self, log_probability: float, length: int) -> float:
         """Return the score of a hypothesis of ``length`` pieces with EOS, without its coverage penalty."""

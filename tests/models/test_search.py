@@ -88,6 +88,34 @@ def plain_beam(model: Transformer, source: Tensor, beam: int, longest: int) -> l
     return max(done)[1]
 
 
+@pytest.mark.parametrize(("penalty", "reward"), [(1, 0), (0, 0), (0.6, -0.5), (-1, 0.5), (0, 0.5), (2, 1)])
+def test_sentences_whose_best_is_certain_are_done_early(
+    penalty: float, reward: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the bound, search goes on until ``beam`` hypotheses are finished, and finds the same."""
+    models = [tiny(seed) for seed in range(20)]
+    config = Decoding(beam=3, nbest=2, length_penalty=penalty, length_reward=reward, length_extra=6)
+
+    def found_and_steps() -> tuple[list[Any], int]:
+        steps = 0
+
+        def count(step: Callable[..., Any], *arguments: Any) -> Any:
+            nonlocal steps
+            steps += 1
+            return step(*arguments)
+
+        for model in models:
+            monkeypatch.setattr(model, "step", functools.partial(count, type(model).step.__get__(model)))
+        rows = [(model, row[row != IDS.pad][None]) for model in models for row in SOURCES]
+        return [search(model, row, config, IDS) for model, row in rows], steps
+
+    early, few = found_and_steps()
+    monkeypatch.setattr("nmt.models.search._Beams._bound", lambda *_: float("inf"))
+    late, many = found_and_steps()
+    assert early == late
+    assert few < many if (penalty, reward) == (0, 0) else few <= many
+
+
 def test_a_sentence_is_translated_alike_in_any_company() -> None:
     model, config = tiny(3), Decoding(beam=3, length_extra=6)
     together = search(model, SOURCES, config, IDS)
