@@ -42,7 +42,7 @@ def test_a_model_folder_is_shown_and_exported(release: Path, tmp_path: Path) -> 
 @pytest.mark.parametrize("release", RELEASES, ids=lambda path: path.name)
 def test_results_are_shown_on_one_page_and_read_for_the_overview(release: Path, tmp_path: Path) -> None:
     results = shutil.copytree(release / "results", tmp_path / "results")
-    assert run("page", results, tmp_path / "report.html") == (0, "")
+    assert run("page", results, tmp_path / "report.html") == (0, f"wrote {tmp_path / 'report.html'}\n")
     assert "Transformer on the copy task" in (tmp_path / "report.html").read_text(encoding="utf-8")
     page = shutil.copy(Path(__file__).parents[1] / "results" / "README.md", tmp_path)
     code, output = run("overview", results, page)

@@ -74,6 +74,7 @@ def page(results: Path, out: Path) -> None:
     from nmt.report.pages import page as write_page
 
     write_page(results, out)
+    click.echo(f"wrote {out if out.suffix == '.html' else out / 'index.html'}")
 
 
 @click.command()

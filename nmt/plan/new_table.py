@@ -32,6 +32,9 @@ LEAST = 50
 """Fewest training pairs that validation or test text is cut from."""
 COMPARED = 2_000_000
 """Most pairs whose repetitions are counted; their hashes are in memory."""
+FEW = 200
+"""Fewer pairs of validation or test text bring a warning: with so few, scores of the same quality differ by several
+BLEU."""
 JUDGED = 2000
 """Pairs whose languages are identified."""
 COLUMNS = ("pieces", "layers", "width", "ffn", "dropout", "batch", "passes", "peak")
@@ -324,8 +327,18 @@ def _describe(found: dict[str, Findings], codes: Sequence[str], corpus: CustomCo
         counts = {"with an empty side": findings.empty, "equal on both sides": findings.equal}
         counts["repeated"] = findings.repeated
         yield "  pairs " + ", ".join(f"{what}: {count:,}" for what, count in counts.items())
+        if 2 * findings.equal > findings.pairs:
+            yield "  warning: most pairs are equal on both sides, and cleaning drops them; is one file given twice?"
+        if split != "train" and findings.pairs < FEW:
+            yield _few(findings.pairs)
     for split in ("valid", "held_out"):
         if split not in found:
             [source] = corpus.splits[split]
             low, high = source.slice.per_mille if source.slice else (0, 0)
             yield f"{split}: {(high - low) / 10:g} % of the training text, by the hash of the {codes[0]} sentence"
+            if (about := found["train"].pairs * (high - low) // 1000) < FEW:
+                yield _few(about)
+
+
+def _few(pairs: int) -> str:
+    return f"  warning: about {pairs} pairs are few, so its scores are rough; {FEW} or more are better"

@@ -48,6 +48,7 @@ def test_a_table_is_written_that_the_plan_accepts_and_whose_splits_are_disjoint(
 ) -> None:
     said = "\n".join(new_table("mine", "en-de", files, [], [], Path("config.yaml")))
     assert "train: 400 pairs" in said and "en: 9.0 words a line, 95 % of lines up to 9" in said
+    assert said.count("warning: about 20 pairs are few") == 2 and "equal on both sides, and" not in said
     plan = Plan.load(settings_of(project / "config.yaml"), "config.yaml")
     table = plan.table("mine")
     small = table.systems["small"]
@@ -56,6 +57,11 @@ def test_a_table_is_written_that_the_plan_accepts_and_whose_splits_are_disjoint(
     splits = {split: set(read_lines(project / "raw" / f"{split}.en")) for split in ("train", "valid", "held_out")}
     assert sum(map(len, splits.values())) == 400 and len(set().union(*splits.values())) == 400
     assert 8 <= len(splits["valid"]) <= 35 and 8 <= len(splits["held_out"]) <= 35
+
+
+def test_one_file_as_both_sides_is_warned_of(project: Path) -> None:
+    said = "\n".join(new_table("twice", "en-de", ["a.en", "a.en"], [], [], Path("config.yaml")))
+    assert "warning: most pairs are equal on both sides" in said
 
 
 def test_given_splits_are_kept_and_the_settings_keep_their_comments(project: Path) -> None:
