@@ -105,11 +105,11 @@ def _interval(score: Json, protocol: str, metric: str) -> str:
 
 def _result(score: Json) -> Json:
     """A result of the front matter's ``model-index``."""
-    bleu = _get(score, "detokenised", "bleu", "score")
+    bleu, name = _get(score, "detokenised", "bleu", "score"), _plain(f"BLEU, {_search(score.get('decoding'))}")
     return {
         "task": {"type": "translation"},
         "dataset": {"name": _plain(score.get("test")), "type": _plain(_get(score, "provenance", "corpus"))},
-        "metrics": [{"type": "bleu", "value": round(float(bleu), 2)}] if _is_number(bleu) else [],
+        "metrics": [{"type": "bleu", "name": name, "value": round(float(bleu), 2)}] if _is_number(bleu) else [],
     }
 
 

@@ -43,7 +43,10 @@ def test_scores_are_those_of_these_weights(tmp_path: Path) -> None:
     assert code == 0 and card.count("12.35 [10.0, 14.0]") == 3 and "`nrefs:1|tok:13a`" in card
     assert "beam 5, length penalty 1.00" in card
     [result] = front(card)["model-index"][0]["results"]
-    assert result["metrics"] == [{"type": "bleu", "value": 12.35}] and result["dataset"]["name"] == "test"
+    assert (
+        result["metrics"] == [{"type": "bleu", "name": "BLEU, beam 5, length penalty 1.00", "value": 12.35}]
+        and result["dataset"]["name"] == "test"
+    )
 
 
 @pytest.mark.parametrize(
