@@ -22,7 +22,8 @@ from nmt.text.subwords import learn
 pytest_plugins = ["guards"]
 os.fsync = lambda _: None  # the files of tests need not survive a power failure
 TESTS = Path(__file__).parent
-SLOWEST = ["workflow/test_pipeline.py", "reproduce/test_reproduce.py", "workflow/test_workflow.py"]
+SLOWEST = ["workflow/test_pipeline.py", "reproduce/test_reproduce.py", "workflow/test_workflow.py",
+           "training/test_training.py", "training/test_distributed.py", "workflow/test_last_words.py"]  # fmt: skip
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
