@@ -572,6 +572,7 @@ DISJOINT = {
 }  # fmt: skip
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(("corpus", "languages"), DISJOINT)
 def test_no_sentence_is_in_training_and_held_out(tmp_path: Path, corpus: str, languages: str) -> None:
     if not os.environ.get("NMT_MIRROR"):

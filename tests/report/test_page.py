@@ -21,6 +21,7 @@ from nmt.report.write import report
 from nmt.system.errors import DataError
 from nmt.system.files import write_json
 
+pytestmark = pytest.mark.integration  # tables and figures of several runs, and browsers
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 MLFLOW = {
     "small": {"status": "published", "uri": "sqlite:////db", "experiment": "7", "run": "abc"},
@@ -156,7 +157,6 @@ def browse(file: Path, *options: str) -> str:
     return done.stdout
 
 
-@pytest.mark.integration
 @pytest.mark.parametrize("width", [500, 1300])
 def test_a_browser_shows_it(results: Path, tmp_path: Path, width: int) -> None:
     text = (results.parent / "report.html").read_text(encoding="utf-8")
@@ -171,7 +171,6 @@ def test_a_browser_shows_it(results: Path, tmp_path: Path, width: int) -> None:
     assert sum(height > 50 for height in seen["tall"]) >= 4  # scores and provenance; the rest is folded
 
 
-@pytest.mark.integration
 def test_a_browser_draws_it(results: Path, tmp_path: Path) -> None:
     shutil.copy(results.parent / "report.html", tmp_path / "report.html")
     browse(tmp_path / "report.html", "--window-size=1300,2000", f"--screenshot={tmp_path}/shot.png")

@@ -29,6 +29,7 @@ from nmt.tracking.publish import publish
 from nmt.tracking.store import connect, deletions
 from nmt.tracking.table import publish_table
 
+pytestmark = pytest.mark.integration  # each test makes MLflow stores
 os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
 DEAD = "http://127.0.0.1:9"
 USES = {"training": "train", "validation": "valid", "testing": "test"}
@@ -342,7 +343,6 @@ def live(case: Case, process: subprocess.Popen[bytes], updates: int) -> str:
     return str(case.runs()[0].info.run_id)
 
 
-@pytest.mark.integration
 def test_follow_then_publish(case: Case, process: Callable[[], subprocess.Popen[bytes]]) -> None:
     run = live(case, process(), 200)
     assert len(curves(case.points(run))) == POINTS / 2
@@ -351,7 +351,6 @@ def test_follow_then_publish(case: Case, process: Callable[[], subprocess.Popen[
     assert len(points) == len(set(points)) == POINTS
 
 
-@pytest.mark.integration
 def test_a_killed_training_goes_on_in_its_run(case: Case, process: Callable[[], subprocess.Popen[bytes]]) -> None:
     """It rewinds to a checkpoint and repeats steps: same values, other times."""
     (case.run(1) / "training.json").rename(case.run(1) / "later.json")
@@ -373,7 +372,6 @@ def test_a_killed_training_goes_on_in_its_run(case: Case, process: Callable[[], 
     assert case.runs()[0].info.status == "FINISHED"
 
 
-@pytest.mark.integration
 def test_a_log_of_another_training_is_not_followed(case: Case) -> None:
     case.follow(ended())
     assert case.runs() == []
@@ -396,7 +394,6 @@ def test_each_seed_of_a_row_is_a_run_and_an_ensemble_is_one(tmp_path: Path, empt
     assert both.data.params["seed"] == "1-2" and "mlflow.parentRunId" not in both.data.tags
 
 
-@pytest.mark.integration
 def test_a_dead_server_costs_warnings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     case = Case(tmp_path, [1, 2], DEAD)
     assert case.store == {"uri": DEAD, "live": True, "experiments": {}}
@@ -418,7 +415,6 @@ def test_what_a_dead_server_missed_is_made_up_for(tmp_path: Path, empty_store: P
     assert case.publish()["status"] == "published"
 
 
-@pytest.mark.integration
 def test_a_store_left_for_later_is_written_by_publish_alone(tmp_path: Path, empty_store: Path) -> None:
     case = Case(tmp_path, [1, 2])
     folder = tmp_path / "later"
@@ -443,7 +439,6 @@ def test_missing_results_are_errors(case: Case) -> None:
         case.publish()
 
 
-@pytest.mark.integration
 def test_mlflow_is_imported_late() -> None:
     code = "import nmt.tracking.prepare, nmt.tracking.follow, nmt.tracking.publish, sys; "
     code += "print([name for name in ('mlflow', 'torch', 'sacrebleu') if name in sys.modules])"

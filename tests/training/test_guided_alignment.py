@@ -177,6 +177,7 @@ def test_the_loss_is_added_with_its_weight(copy_corpus: Path, links: Path, chang
         torch.testing.assert_close(once, gradient(without, pairs, [0, 5, 9]), rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.integration
 def test_a_training_learns_the_links_and_resumes_bit_identical(small_corpus: Path, tmp_path: Path) -> None:
     links = write_links(tmp_path / "links", copy_lines(600, 1))
 
