@@ -57,7 +57,7 @@ PROBLEMS = {
         "(PIP_INDEX_URL; for PyTorch TORCH=pypi takes the same index). Without a network: docs/how-to/no-network.md"
     ),
     "No matching distribution found|not a supported wheel": (
-        "a package has no file for this system and Python {python}; docs/how-to/install.md lists what is supported"
+        "a package has no file for this system and Python {python}; docs/how-to/no-make.md lists what is supported"
     ),
 }
 """What pip writes when it fails, and what the user can do."""
