@@ -37,7 +37,7 @@ from nmt.system.lines import read_lines
 
 SEARCHES = {"greedy": 1, "beam 5": 5}
 SIZES = (32, 128, 512)  # sentences per batch
-ALONE = 50  # sentences that are translated one by one
+ALONE = 200  # sentences that are translated one by one
 HEADINGS = (
     "search", "side", "one by one, sentences/s", "of ours", "best batch, sentences/s", "least–most", "of ours", "equal",
     "memory, MiB",
