@@ -31,6 +31,8 @@ from nmt.system.files import read_json, write_json
 from nmt.system.warnings import record_of, recorded, warn
 from nmt.text.subwords import Vocabulary
 
+pytestmark = pytest.mark.integration  # whole tables with their figures
+
 
 class Built:
     """A table and its files."""
@@ -183,7 +185,6 @@ def test_what_others_took_to_write_the_training_text_is_told(tmp_path: Path) -> 
     ] == 7280.0 and "| 20.0 s, after 2 h 01 min for its text |" in built.text("md")
 
 
-@pytest.mark.integration
 def test_records_are_enough_to_check_a_score(built: Built) -> None:
     records, runs = built.layout.records("toy"), built.layout.runs("toy")
     for row in built.data["rows"][:2]:
@@ -610,7 +611,6 @@ def test_marks_share_a_scale() -> None:
     assert marks([{"label": "c", "quoted": True, "published": {"ter": 50.0}}]) is None
 
 
-@pytest.mark.integration
 def test_what_reports_import_stays_out_of_the_way() -> None:
     code = "import nmt.report, sys; print('matplotlib' in sys.modules, 'torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False False\n"

@@ -17,6 +17,8 @@ from nmt.reproduce.restore import restore
 from nmt.system.files import read_json, sha256, write_json
 from nmt.system.warnings import recorded, warn
 
+pytestmark = pytest.mark.integration  # whole tables with their figures
+
 SYSTEMS = fakes.TABLE["systems"]
 ROWS = [{"label": name, "system": name} for name in SYSTEMS]
 TOGETHER = {"label": "together", "system": "large", "ensemble": True}

@@ -11,6 +11,8 @@ from nmt.training.checkpoint import Checkpoints
 from nmt.training.experiment import Experiment
 from nmt.training.train import train
 
+pytestmark = pytest.mark.integration  # whole trainings, killed at many places
+
 TRAINING = {
     "batch": "512 tokens", "updates": 54, "checkpoint_every": "9 updates", "validate_every": "18 updates",
     "validation_bleu": False, "keep_last": 2, "keep_best": 1,

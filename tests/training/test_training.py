@@ -41,6 +41,8 @@ from nmt.translation.decode_file import decode_file
 from nmt.translation.export import export
 from nmt.translation.translator import Translator
 
+pytestmark = pytest.mark.integration  # whole trainings
+
 SMALL = {"layers": 1, "width": 32, "ffn": 64, "heads": 2, "dropout": 0.1}
 SHORT = {
     "batch": "512 tokens", "updates": 40, "checkpoint_every": "10 updates", "validate_every": "20 updates",
@@ -98,7 +100,6 @@ def undisturbed(copy_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     return run
 
 
-@pytest.mark.integration
 @pytest.mark.parametrize(
     ("kind", "model", "peak", "updates"),
     [
@@ -173,7 +174,6 @@ except Interrupted as interruption:
 """
 
 
-@pytest.mark.integration
 @pytest.mark.parametrize(
     ("kind", "number"),
     [
@@ -234,7 +234,6 @@ def test_accumulation_and_bigger_batches_agree(small_corpus: Path, tmp_path: Pat
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5, msg=name)
 
 
-@pytest.mark.integration
 def test_bf16_learns_too(copy_corpus: Path, tmp_path: Path) -> None:
     config = experiment(updates=60, precision="bf16", validate_every="60 updates", validation_bleu=False)
     run_to_end(copy_corpus, tmp_path, config)
@@ -521,7 +520,6 @@ except Interrupted as interruption:
 """
 
 
-@pytest.mark.integration
 @pytest.mark.parametrize(
     "number",
     [
@@ -601,7 +599,6 @@ def test_a_model_that_is_cut_short_is_named(copy_corpus: Path, undisturbed: Path
         Translator.load(tmp_path / "model", "cpu")
 
 
-@pytest.mark.integration
 def test_training_and_decoding_import_nothing_heavy() -> None:
     modules = "nmt.training.train, nmt.translation.decode_file, nmt.training.average, nmt.cli.main"
     code = f"import sys, {modules}; print(' '.join(sorted(sys.modules)))"
@@ -702,7 +699,6 @@ def test_consistency_begins_with_the_last_updates(copy_corpus: Path, tmp_path: P
         assert_same_weights(tmp_path / "one", tmp_path / "two", 5)
 
 
-@pytest.mark.integration
 def test_consistency_brings_predictions_of_two_passes_together(copy_corpus: Path, tmp_path: Path) -> None:
     apart = []
     for weight in (1e-9, 5.0):
