@@ -29,7 +29,7 @@ install: $(RUN)  ## make .venv from the lock envs/run.txt
 run: $(RUN)  ## build the tables that config.yaml lists
 	$(BIN)/snakemake --cores all $(ARGS)
 
-test-fast: $(DEV)  ## run the unit tests, which start no processes: two minutes on two cores
+test-fast: $(DEV)  ## run the unit tests, which start no processes: a minute and a half on two cores
 	$(PYTEST) -m "not integration and not long" $(ARGS)
 
 test: $(DEV)  ## run all tests but the slow ones: about 12 minutes on two cores
