@@ -98,9 +98,10 @@ def search(
 
     The search keeps the ``beam`` best unfinished prefixes of each sentence. A candidate with EOS among the best
     ``beam`` candidates of its sentence becomes a finished hypothesis. A sentence is done if it has ``beam`` finished
-    hypotheses, and its best unfinished prefix, scored as if it ended now, is below the ``nbest`` best of them.
-    Counting hypotheses alone would stop too early, at improbable short translations. At the length limit, EOS is
-    forced. The length includes EOS. A hypothesis counts the coverage penalty, an unfinished prefix does not.
+    hypotheses, and its best unfinished prefix, scored as if it ended now, is below the ``nbest`` best of them. Counting
+    hypotheses alone would stop too early, at improbable short translations. A sentence is also done if no continuation
+    can be among the ``nbest`` best. At the length limit, EOS is forced. The length includes EOS. A hypothesis counts
+    the coverage penalty, an unfinished prefix does not.
 
     Args:
         decoder: model or `Ensemble`.
@@ -349,8 +350,8 @@ class _Beams:
     def _can_improve(self, sentence: int, log_probability: float, length: int) -> bool:
         """Return whether a live sentence, whose best unfinished prefix has this log-probability, is not done.
 
-        It is done early if even the limit's length, with no less probability, gave no better score: this changes no
-        result.
+        Before ``beam`` hypotheses are finished, it is done if no continuation can win, not even the longest one without
+        any loss of probability. This changes no result.
         """
         finished, nbest = self.finished[self.live[sentence]], self.config.nbest
         if len(finished) < nbest:
