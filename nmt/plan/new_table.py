@@ -65,7 +65,7 @@ systems:
         - {{kind: overlap}}       # pairs near validation or test text
         # - {{kind: duplicates}}  # pairs near an earlier one
         # - {{kind: language}}    # sides in another language; needs: python3 envs/install.py run filters
-    subwords: {{kind: bpe, size: {pieces}, joint: {joint}}}   # {pairs:,} pairs; more text carries more subwords
+    subwords: {{kind: bpe, size: {pieces}, joint: {joint}}}   # about {pairs:,} pairs; more text carries more subwords
     model: {{layers: {layers}, width: {width}, ffn: {ffn}, heads: 4, tied: {tied}, dropout: {dropout}}}
     training:
       batch: {batch} tokens       # about {updates:,} updates a pass
