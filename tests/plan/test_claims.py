@@ -105,7 +105,7 @@ def test_two_workflows_at_once_share_their_stages(tmp_path: Path) -> None:
         )
     said = [process.communicate()[0] for process in running]
     assert [process.returncode for process in running] == [0, 0], said
-    assert sum("planning again" in text for text in said) == 1
+    assert sum("planning again" in text for text in said) <= 1  # none, if one had ended before the other looked
     stages = [call.split()[0] for call in (tmp_path / "calls").read_text().splitlines()]
     assert sorted(stages) == ["clean", "download", "encode", "encode", "subwords", "subwords"]
 

@@ -77,7 +77,8 @@ def test_a_kill_beside_a_checkpoint_loses_no_record(
     )
     assert content(tmp_path) == content(undisturbed) and len(content(undisturbed)) == 2 + 3 + 6
     expected = read_json(undisturbed / "training.json")
-    assert resumed["checkpoints"] == expected["checkpoints"] and len(expected["checkpoints"]) == 3
+    assert resumed["checkpoints"] == expected["checkpoints"]
+    assert len(expected["checkpoints"]) in (2, 3)  # the last two, and the best, which may be one of them
 
 
 def test_a_damaged_log_costs_its_damaged_lines_and_not_the_training(
