@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from nmt.config.models import BaseTransformerConfig
 from nmt.models.dropout import Dropout
+from nmt.models.linear import Linear, linear
 from nmt.system.machine import pytorch_kernels
 
 VECTOR = 16  # fp32 numbers per AVX-512 instruction
@@ -65,8 +66,8 @@ class Attention(nn.Module):
         width, biases = config.width, config.attention_bias
         self.heads, self.groups, self.rotary = config.heads, config.groups, rotary
         self.sizes = [width, *[width // config.heads * config.groups] * 2]  # rows: queries, keys, values
-        self.project = nn.Linear(width, sum(self.sizes), biases)
-        self.output = nn.Linear(width, width, biases) if config.attention_output else nn.Identity()
+        self.project = Linear(width, sum(self.sizes), biases)
+        self.output = Linear(width, width, biases) if config.attention_output else nn.Identity()
         self.dropout = Dropout(config.dropout.attention)
         for part in torch.split(self.project.weight, self.sizes):
             nn.init.xavier_uniform_(part, gain=2**-0.5)
@@ -85,7 +86,7 @@ class Attention(nn.Module):
 
     def queries(self, x: Tensor) -> Tensor:
         """Project x (B, T, D) to queries (B, H, T, D/H)."""
-        return self._split(F.linear(x, *self.query_weights()), self.heads)[0]
+        return self._split(linear(x, *self.query_weights()), self.heads)[0]
 
     def query_weights(self) -> Weights:
         """Return the part of the projection that computes queries: weights (D, D) and biases (D,), if any."""
@@ -93,7 +94,7 @@ class Attention(nn.Module):
 
     def keys_values(self, memory: Tensor) -> KeysValues:
         """Project an encoder's output (B, S, D) to keys and values, each (B, K, S, D/H)."""
-        projected = F.linear(memory, *self._rows(slice(memory.shape[-1], None)))
+        projected = linear(memory, *self._rows(slice(memory.shape[-1], None)))
         keys, values = self._split(projected, self.groups, self.groups)
         return keys, values
 

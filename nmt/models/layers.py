@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from nmt.config.models import BaseTransformerConfig
 from nmt.models.attention import Attention, Rotary
 from nmt.models.dropout import Dropout
+from nmt.models.linear import Linear
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "swish": F.silu}
 GATES: dict[str, Callable[[Tensor], Tensor]] = {"geglu": F.gelu, "swiglu": F.silu}
@@ -38,8 +39,8 @@ class FeedForward(nn.Module):
     def __init__(self, config: BaseTransformerConfig) -> None:
         super().__init__()
         gate = GATES.get(config.activation)
-        self.inner = nn.Linear(config.width, 2 * config.ffn if gate else config.ffn)
-        self.outer = nn.Linear(config.ffn, config.width)
+        self.inner = Linear(config.width, 2 * config.ffn if gate else config.ffn)
+        self.outer = Linear(config.ffn, config.width)
         self.activation = partial(gated, gate) if gate else ACTIVATIONS[config.activation]
         self.dropout = Dropout(config.dropout.activation)
         for weight in (*torch.split(self.inner.weight, config.ffn), self.outer.weight):

@@ -70,14 +70,21 @@ def returning_memory() -> Iterator[None]:
             ctypes.CDLL(None).malloc_trim(0)
 
 
+def has_amx() -> bool:
+    """Whether the processor multiplies matrices of bfloat16 by AMX, for which oneDNN compiles a kernel in 2 to 5 ms."""
+    capabilities = getattr(torch.cpu, "get_capabilities", dict)()  # older versions of PyTorch lack it
+    return bool(capabilities.get("amx_bf16"))
+
+
 def _limit_kernel_cache() -> None:
     """Limit oneDNN's cache of kernels, one per shape, which fragments the memory.
 
     Batches have several hundred shapes. With the small recipe in benchmarks/, memory after 180 updates falls from 2,350
-    to 663 MiB, at the same speed.
+    to 663 MiB, at the same speed. An update has about 45 shapes, which all layers share. So with AMX, where compiling
+    is slow, as many kernels are kept.
     """
     for name in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):  # oneDNN's cache, and PyTorch's above it
-        os.environ.setdefault(name, "16")
+        os.environ.setdefault(name, "48" if has_amx() else "16")
 
 
 def pytorch_kernels(wanted: bool = True) -> AbstractContextManager[None]:
