@@ -9,8 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nmt.config.models import BaseTransformerConfig
-from nmt.models.dropout import Dropout
-from nmt.models.linear import Linear, linear
+from nmt.models.fast_layers import Dropout, Linear, linear
 from nmt.system.machine import pytorch_kernels
 
 VECTOR = 16  # fp32 numbers per AVX-512 instruction

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nmt.config.models import BaseTransformerConfig
-from nmt.models.dropout import Dropout
+from nmt.models.fast_layers import Dropout
 from nmt.models.masked_rnn import masked_rnn
 
 

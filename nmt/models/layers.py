@@ -10,8 +10,7 @@ from torch import Tensor, nn
 
 from nmt.config.models import BaseTransformerConfig
 from nmt.models.attention import Attention, Rotary
-from nmt.models.dropout import Dropout
-from nmt.models.linear import Linear
+from nmt.models.fast_layers import Dropout, Linear
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "swish": F.silu}
 GATES: dict[str, Callable[[Tensor], Tensor]] = {"geglu": F.gelu, "swiglu": F.silu}

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from nmt.config.models import MultimodalConfig
 from nmt.data.features import channels
-from nmt.models.dropout import Dropout
+from nmt.models.fast_layers import Dropout
 from nmt.models.layers import EncoderLayer
 from nmt.models.transformer import Transformer
 

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from nmt.config.models import RecurrentConfig
 from nmt.models.alignment import Alignment
 from nmt.models.base import TranslationModel
-from nmt.models.dropout import Dropout
 from nmt.models.embedding import Embedding
+from nmt.models.fast_layers import Dropout
 from nmt.models.masked_rnn import masked_rnn, run
 from nmt.system.machine import pytorch_kernels
 

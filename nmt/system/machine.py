@@ -71,7 +71,7 @@ def returning_memory() -> Iterator[None]:
 
 
 def has_amx() -> bool:
-    """Whether the processor multiplies matrices of bfloat16 by AMX, for which oneDNN compiles a kernel in 2 to 5 ms."""
+    """Whether the processor multiplies matrices of bfloat16 by AMX, for which oneDNN compiles a kernel in 1 to 5 ms."""
     capabilities: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()  # older versions lack it
     return bool(capabilities.get("amx_bf16"))
 

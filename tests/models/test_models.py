@@ -11,8 +11,8 @@ from torch import Tensor
 from nmt.config.models import TransformerConfig
 from nmt.data.batches import Batch
 from nmt.models.attention import MANY, SHORT, Attention, attend
-from nmt.models.dropout import Dropout
 from nmt.models.embedding import causal_mask, sinusoidal
+from nmt.models.fast_layers import Dropout
 from nmt.models.loss import _greatest, cross_entropy
 from nmt.models.transformer import Transformer
 from nmt.system.machine import pytorch_kernels

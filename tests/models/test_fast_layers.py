@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from nmt.models import linear as module
-from nmt.models.linear import Linear, filled_rows
+from nmt.models import fast_layers
+from nmt.models.fast_layers import Linear, filled_rows
 
 
 def trained(layer: nn.Linear, x: Tensor) -> list[Tensor]:
@@ -25,7 +25,7 @@ def trained(layer: nn.Linear, x: Tensor) -> list[Tensor]:
 def test_filled_rows_change_no_result(
     rows: int, biases: bool, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "has_amx", lambda: True)
+    monkeypatch.setattr(fast_layers, "has_amx", lambda: True)
     torch.manual_seed(1)
     ours = Linear(24, 40, biases)
     plain = nn.Linear(24, 40, biases)
@@ -38,6 +38,12 @@ def test_filled_rows_change_no_result(
         assert (ours_ - theirs).norm() <= 0.005 * theirs.norm()  # bfloat16 has 8 significant bits
 
 
+def test_frozen_weights_get_no_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fast_layers, "has_amx", lambda: True)
+    layer = Linear(4, 4).requires_grad_(False)
+    assert len(trained(layer, torch.ones(5, 4))) == 2 and layer.weight.grad is None
+
+
 def test_kernels_see_few_numbers_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = set()
     plain = torch.nn.functional.linear
@@ -46,7 +52,7 @@ def test_kernels_see_few_numbers_of_rows(monkeypatch: pytest.MonkeyPatch) -> Non
         seen.add(len(x))
         return plain(x, weight, bias)
 
-    monkeypatch.setattr(module, "has_amx", lambda: True)
+    monkeypatch.setattr(fast_layers, "has_amx", lambda: True)
     monkeypatch.setattr(torch.nn.functional, "linear", watched)
     layer = Linear(4, 4)
     for rows in range(1025, 2049):
@@ -60,8 +66,8 @@ def test_the_filling_is_at_most_a_quarter() -> None:
 
 
 def test_other_precisions_and_searches_are_not_filled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "filled_rows", lambda rows: pytest.fail("filled"))
-    monkeypatch.setattr(module, "has_amx", lambda: True)
+    monkeypatch.setattr(fast_layers, "filled_rows", lambda rows: pytest.fail("filled"))
+    monkeypatch.setattr(fast_layers, "has_amx", lambda: True)
     layer, x = Linear(4, 4), torch.zeros(5, 4)
     layer(x)
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
