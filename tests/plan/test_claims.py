@@ -93,19 +93,19 @@ def test_one_file_has_one_name_from_everywhere(tmp_path: Path, monkeypatch: pyte
 @pytest.mark.integration
 def test_two_workflows_at_once_share_their_stages(tmp_path: Path) -> None:
     other = {**TABLE, "systems": {name: {**SYSTEM, "subwords": {"size": 99}} for name in TABLE["systems"]}}
-    running = []
-    for target in ("inputs_one", "inputs_two"):  # they share raw and cleaned text
+    stub = f'"{sys.executable}" "{ROOT}/tests/helpers/stub.py" "$@"'
+    wait = f"[ $1 != download ] || until grep -qs 'waiting for' {tmp_path}/said_*; do sleep 0.1; done"
+    running, said = [], [tmp_path / "said_one", tmp_path / "said_two"]
+    for target, output in zip(("inputs_one", "inputs_two"), said, strict=True):  # they share raw and cleaned text
         project = Project(tmp_path / target, {"one": TABLE, "two": other}, results=str(tmp_path / "results"))
-        stub = f'"{sys.executable}" "{ROOT}/tests/helpers/stub.py" "$@"'
-        project.env["BASH_FUNC_nmt%%"] = f'() {{ echo "$1 $2 $3" >> {tmp_path}/calls; {stub}; }}'
+        project.env["BASH_FUNC_nmt%%"] = f'() {{ echo "$1 $2 $3" >> {tmp_path}/calls; {wait}; {stub}; }}'
         where = ["--snakefile", str(ROOT / "Snakefile"), "--directory", str(project.folder), "--cores", "1", target]
-        command = [sys.executable, "-m", "snakemake", *where]
-        running.append(
-            subprocess.Popen(command, env=project.env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        )
-    said = [process.communicate()[0] for process in running]
-    assert [process.returncode for process in running] == [0, 0], said
-    assert sum("planning again" in text for text in said) <= 1  # none, if one had ended before the other looked
+        with output.open("w") as stream:
+            command = [sys.executable, "-m", "snakemake", *where]
+            running.append(subprocess.Popen(command, env=project.env, stdout=stream, stderr=subprocess.STDOUT))
+    texts = [(process.wait(), output.read_text()) for process, output in zip(running, said, strict=True)]
+    assert [code for code, _ in texts] == [0, 0], texts
+    assert sum("planning again" in text for _, text in texts) == 1
     stages = [call.split()[0] for call in (tmp_path / "calls").read_text().splitlines()]
     assert sorted(stages) == ["clean", "download", "encode", "encode", "subwords", "subwords"]
 
