@@ -28,7 +28,8 @@ def pages() -> list[Path]:
 
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_nmt_command_parses(page: Path) -> None:
+def test_every_nmt_command_parses(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # a command makes the folder of its output's lock
     text = page.read_text(encoding="utf-8").replace("\\\n", " ")
     for block in re.findall(r"```(?:bash|sh)\n(.*?)```", text, re.DOTALL):
         for line in block.splitlines():
