@@ -17,6 +17,7 @@ from nmt.training.checkpoint import Progress
 
 RECORD_EVERY = 50  # updates between two training records
 LINE_EVERY = 4 * RECORD_EVERY  # updates between two lines for people, without a terminal
+LINE_SECONDS = 30.0  # a slow training shows a record as soon as this time has passed
 
 
 class Log:
@@ -74,7 +75,7 @@ class ProgressMeter:
         self._first = progress.update
         hidden = not (shown and sys.stderr.isatty())
         self._bar = tqdm(total=total, initial=progress.update, unit="update", disable=hidden, dynamic_ncols=True)
-        self._ticked = time.perf_counter()
+        self._ticked = self._printed = time.perf_counter()
         self._seconds, self._pieces = progress.seconds, progress.pieces  # at the last call of `speed`
 
     def __enter__(self) -> Self:
@@ -91,6 +92,7 @@ class ProgressMeter:
         now = time.perf_counter()
         progress.seconds += now - self._ticked
         self._ticked = now
+        self._bar.update(progress.update - self._bar.n)
 
     def speed(self, progress: Progress) -> float:
         """Return target pieces per second since the last call."""
@@ -102,9 +104,8 @@ class ProgressMeter:
         """Show a training record."""
         done = record["update"]
         if not self._bar.disable:
-            self._bar.update(done - self._bar.n)
             self._bar.set_postfix(loss=f"{record['loss']:.3f}", tokens_s=record["tokens_per_second"])
-        elif done % LINE_EVERY == 0 or done == self._total:
+        elif done % LINE_EVERY == 0 or done == self._total or time.perf_counter() > self._printed + LINE_SECONDS:
             self._print(f"{format_record(record)}{self._bleu}  {done}/{self._total}  {self._left(record)}")
 
     def show_validation(self, record: dict[str, Any]) -> None:
@@ -118,6 +119,7 @@ class ProgressMeter:
 
     def _print(self, line: str) -> None:
         if self._shown:
+            self._printed = time.perf_counter()
             tqdm.write(f"{self._name}  {line}" if self._name else line, file=sys.stderr)  # leaves the bar whole
 
 

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from nmt.system.files import read_json, read_records
-from nmt.training.checkpoint import Checkpoints
+from nmt.training.checkpoint import Checkpoints, Progress
 from nmt.training.experiment import Experiment
+from nmt.training.log import RECORD_EVERY, ProgressMeter
 from nmt.training.train import train
 
 pytestmark = pytest.mark.integration  # whole trainings, killed at many places
@@ -96,3 +97,24 @@ def test_a_damaged_log_costs_its_damaged_lines_and_not_the_training(
     assert f"5 of {len(lines) + 5} lines are no records and are left out" in capsys.readouterr().err
     assert content(tmp_path) == content(undisturbed)
     assert all(json.loads(line) for line in log.read_text().splitlines())
+
+
+@pytest.mark.parametrize(("seconds", "shown"), [(0.001, [200, 220]), (0.4, [100, 200, 220]), (1.0, [50, 100, 150, 200, 220])])
+def test_a_slow_training_shows_more_of_its_records(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], seconds: float, shown: list[int]
+) -> None:
+    """Nobody waits longer for a line than 30 seconds and the updates up to the next record."""
+    clock, progress = [0.0], Progress()
+    monkeypatch.setattr("time.perf_counter", lambda: clock[0])
+    with ProgressMeter(220, progress) as meter:
+        for progress.update in range(1, 221):
+            clock[0] += seconds
+            meter.tick(progress)
+            if progress.update % RECORD_EVERY == 0 or progress.update == 220:
+                meter.show_training(
+                    {"event": "train", "update": progress.update, "epoch": 1.0, "loss": 1.0, "accuracy": 0.5,
+                     "learning_rate": 0.1, "tokens_per_second": 100, "seconds": clock[0]}
+                )  # fmt: skip
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "begins; 220 updates at most"
+    assert [int(line.split()[2]) for line in lines[1:]] == shown
