@@ -52,13 +52,18 @@ class Linear(nn.Linear):
         return linear(x, self.weight, self.bias)
 
 
+def compiles_slowly(x: Tensor) -> bool:
+    """Whether a kernel is compiled for each new shape of bfloat16 matrices on the device of x, as with AMX."""
+    return x.device.type == "cpu" and has_amx()
+
+
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """Compute ``x @ weight.T + bias`` (…, F) for x (…, D).
 
     oneDNN compiles a kernel for each number of rows, and almost every batch has its own. With AMX, compiling takes 1 to
     5 ms and the product about 1 ms. So zeros fill the rows up to one of a few numbers. Results change by rounding only.
     """
-    if x.device.type == "cpu" and torch.is_grad_enabled() and torch.is_autocast_enabled("cpu") and has_amx():
+    if torch.is_grad_enabled() and torch.is_autocast_enabled("cpu") and compiles_slowly(x):
         filled = filled_rows(x.numel() // x.shape[-1])
         with torch.autocast("cpu", enabled=False):
             rows: Tensor = _FilledLinear.apply(x, weight, bias, filled)  # type: ignore[no-untyped-call]
@@ -77,7 +82,7 @@ class _FilledLinear(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, filled: int) -> Tensor:
-        inputs, weights = _fill(x, filled), weight.to(torch.bfloat16)
+        inputs, weights = fill(x, filled), weight.to(torch.bfloat16)
         ctx.save_for_backward(inputs, weights)
         ctx.shape = x.shape
         outputs = F.linear(inputs, weights, None if bias is None else bias.to(torch.bfloat16))
@@ -87,17 +92,17 @@ class _FilledLinear(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         inputs, weights = ctx.saved_tensors
-        grads = _fill(grad, len(inputs))
+        grads = fill(grad, len(inputs))
         of_x, of_weight, of_bias, _ = ctx.needs_input_grad
         return (
             (grads @ weights)[: ctx.shape[:-1].numel()].view(ctx.shape) if of_x else None,
             grads.t() @ inputs if of_weight else None,
-            grads.sum(0, dtype=torch.float32) if of_bias else None,
+            grads.sum(0) if of_bias else None,
             None,
         )
 
 
-def _fill(x: Tensor, filled: int) -> Tensor:
+def fill(x: Tensor, filled: int) -> Tensor:
     """Return x (…, D) as rows (filled, D) in bfloat16, with zeros after its own."""
     rows = x.reshape(-1, x.shape[-1])
     if len(rows) == filled:

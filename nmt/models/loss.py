@@ -7,6 +7,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from nmt.models.fast_layers import compiles_slowly, fill, filled_rows
+
 CHUNK_BYTES = 4 * 2**20  # size of a chunk of scores: about the cache of one core
 CHUNK_ROWS = 512  # minimum; with fewer rows, summing the weight's gradient costs more than exceeding the cache
 
@@ -95,7 +97,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
             nll, likelihood, uniform, correct, divergence = sums.unbind()  # uniform: against the uniform distribution
             shared_hidden = hidden if shares is None else hidden * shares[:, None]
             if smoothing:
-                uniform -= shared_hidden.double().sum(0) @ weight.double().mean(0)  # sum of each row's mean score
+                uniform -= shared_hidden.double().sum(0) @ weight.mean(0).double()  # sum of each row's mean score
             loss = ((1 - smoothing) * likelihood + smoothing * uniform + consistency * divergence).to(weight.dtype)
             _subtract_targets(shared_hidden, weight, targets.repeat(passes), smoothing, hidden_grad, weight_grad)
             if shares is not None:
@@ -143,16 +145,20 @@ def _chunk(
         share; correct predictions; divergence.
     """
     cast_hidden = hidden.to(weight.dtype).flatten(0, 1)  # (P * n, D)
+    rows = len(cast_hidden)
+    if weight.dtype == torch.bfloat16 and share is None and not consistency and compiles_slowly(weight):
+        cast_hidden = fill(cast_hidden, filled_rows(rows))  # the last chunk has fewer rows than the others
     scores = cast_hidden @ weight.t()  # (P * n, V)
-    top, gold = _greatest(scores), scores.gather(1, targets.repeat(len(hidden))[:, None])[:, 0]
+    top, gold = _greatest(scores)[:rows], scores.gather(1, targets.repeat(len(hidden))[:, None])[:, 0]
     # The exponential inside softmax takes half the time of torch.exp. In place, unless the scores are needed again.
     probabilities = torch.softmax(scores, -1, out=None if consistency else scores)
-    log_total = top.double() - _greatest(probabilities).double().log()  # the greatest probability is exp(top) / total
+    greatest = _greatest(probabilities)[:rows]  # exp(top) / total
+    log_total = top.double() - greatest.double().log()
     score_grad, scale, divergence = probabilities, 1.0, log_total.new_zeros(())
     if consistency:
         scale = consistency / 2
         score_grad, divergence = _divergence(scores, log_total, probabilities, scale)
-    hidden_grad.copy_((score_grad @ weight).view_as(hidden)).mul_(scale)
+    hidden_grad.copy_((score_grad @ weight)[:rows].view_as(hidden)).mul_(scale)
     nll = log_total - gold
     likelihood, uniform = nll, log_total
     if share is not None:

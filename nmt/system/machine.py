@@ -80,11 +80,11 @@ def _limit_kernel_cache() -> None:
     """Limit oneDNN's cache of kernels, one per shape, which fragments the memory.
 
     Batches have several hundred shapes. With the small recipe in benchmarks/, memory after 180 updates falls from 2,350
-    to 663 MiB, at the same speed. An update has about 45 shapes, which all layers share. So with AMX, where compiling
+    to 663 MiB, at the same speed. An update has about 60 shapes, which all layers share. So with AMX, where compiling
     is slow, as many kernels are kept.
     """
     for name in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):  # oneDNN's cache, and PyTorch's above it
-        os.environ.setdefault(name, "48" if has_amx() else "16")
+        os.environ.setdefault(name, "64" if has_amx() else "16")
 
 
 def pytorch_kernels(wanted: bool = True) -> AbstractContextManager[None]:

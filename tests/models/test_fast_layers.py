@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from nmt.models import fast_layers
 from nmt.models.fast_layers import Linear, filled_rows
+from nmt.models.loss import cross_entropy
 
 
 def trained(layer: nn.Linear, x: Tensor) -> list[Tensor]:
@@ -58,6 +59,20 @@ def test_kernels_see_few_numbers_of_rows(monkeypatch: pytest.MonkeyPatch) -> Non
     for rows in range(1025, 2049):
         trained(layer, torch.zeros(rows, 4))
     assert seen == {1280, 1536, 1792, 2048}
+
+
+@pytest.mark.parametrize("positions", [1, 300, 512, 700])
+def test_filled_chunks_of_scores_change_no_loss(positions: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(1)
+    weight, targets = torch.randn(90, 16, requires_grad=True), torch.randint(0, 90, (positions,))
+    hidden, results = torch.randn(positions, 16, requires_grad=True), []
+    for filled in (True, False):
+        monkeypatch.setattr(fast_layers, "has_amx", lambda filled=filled: filled)
+        with torch.autocast("cpu", torch.bfloat16):
+            sums = cross_entropy(hidden, weight, targets, smoothing=0.1)
+        results.append([*sums, *torch.autograd.grad(sums[0], (hidden, weight))])
+    for ours, plain in zip(*results, strict=True):
+        assert (ours - plain).norm() <= 1e-5 * plain.norm()
 
 
 def test_the_filling_is_at_most_a_quarter() -> None:

@@ -99,7 +99,9 @@ def test_a_damaged_log_costs_its_damaged_lines_and_not_the_training(
     assert all(json.loads(line) for line in log.read_text().splitlines())
 
 
-@pytest.mark.parametrize(("seconds", "shown"), [(0.001, [200, 220]), (0.4, [100, 200, 220]), (1.0, [50, 100, 150, 200, 220])])
+@pytest.mark.parametrize(
+    ("seconds", "shown"), [(0.001, [200, 220]), (0.4, [100, 200, 220]), (1.0, [50, 100, 150, 200, 220])]
+)
 def test_a_slow_training_shows_more_of_its_records(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], seconds: float, shown: list[int]
 ) -> None:
