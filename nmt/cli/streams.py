@@ -13,13 +13,13 @@ from nmt.system.errors import ConfigError, printable
 from nmt.text.languages import base
 
 
-def check_streams(files: Sequence[Path], out: Path | None) -> bool:
+def check_streams(model: Path, files: Sequence[Path], out: Path | None) -> bool:
     """Check that input and output can be used; returns whether lines come from a prompt. Raises ConfigError."""
     from nmt.system.files import check_not_input, check_writable
 
     if out:
         check_writable(out)
-        check_not_input(out, files)
+        check_not_input(out, [model, *files])
     if (sys.stdin is None and not files) or (sys.stdout is None and not out):
         raise ConfigError("expected standard input and output, got one that is closed; name FILES and --out")
     at_prompt = not files and sys.stdin.isatty()

@@ -162,7 +162,7 @@ def translate(
     A line may have many sentences; line n of the output translates line n. Output appears as it is made.
     """
     decoding = decoding_of(search, nbest)
-    at_prompt = check_streams(files, out)
+    at_prompt = check_streams(model, files, out)
     translator = load_translator(model, device, threads, at_prompt, source_language, target_language)
 
     from nmt.system.files import sha256  # after `load_translator`, which imports most of it faster
@@ -189,7 +189,8 @@ def translate(
     if at_prompt:
         run_prompt(translator.languages, translate_chunk)
     else:
-        made = [decoding.model_dump(mode="json"), engine, nbest, scores, as_json, split]
+        made = [decoding.model_dump(mode="json"), engine, nbest, scores, as_json, sentences is not None]
+        made += [str(attention.resolve())] if attention else []  # the figures of the lines so far lie there
         made += [translator.languages] if len(translator.pairs) > 1 else []
         made += [sha256(file) for file in sorted(model.iterdir()) if file.is_file()] if out else []
         write_translations(files, out, made, translate_chunk)
@@ -241,7 +242,7 @@ def logprob(
 
     if out:
         check_writable(out)
-        check_not_input(out, [source, target])
+        check_not_input(out, [model, source, target, *([images] if images else [])])
     texts = read_texts({"target": target, "source": source})
     translator = load_translator(model, device, threads, False, source_language, target_language)
     check_endings(translator.languages, source, target)

@@ -22,10 +22,11 @@ class Door:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
         headers = Headers(scope=scope)
-        bearer = headers.get("authorization", "").removeprefix("Bearer ")
+        scheme, _, bearer = headers.get("authorization", "").partition(" ")
+        bearer = bearer if scheme.lower() == "bearer" else ""
         if self._fits(bearer) or self._fits(cookie_parser(headers.get("cookie", "")).get(COOKIE, "")):
             return await self.app(scope, receive, send)
-        given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
+        given = parse_qs(scope["query_string"].decode("latin-1").replace("+", "%2B")).get("token", [""])[0]
         if scope["path"] == "/" and self._fits(given):
             response = RedirectResponse("/", 303)
             response.set_cookie(COOKIE, given, httponly=True, samesite="strict")

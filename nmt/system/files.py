@@ -130,10 +130,20 @@ def check_writable(path: Path) -> None:
 
 
 def check_not_input(out: Path, sources: Iterable[Path]) -> None:
-    """Check that an output is not one of its own inputs; raises DataError. Call it before hours of work."""
+    """Check that an output is not one of its own inputs, nor in the folder of one. Call it before hours of work.
+
+    Args:
+        out: the output.
+        sources: files, and folders such as a model.
+
+    Raises:
+        DataError: the output would replace an input, or a file of it.
+    """
     for source in sources:
         if out.exists() and source.exists() and out.samefile(source):
             raise DataError(f"{out}: expected an output file, got the input {source} itself; name another")
+        if source.is_dir() and out.resolve().is_relative_to(source.resolve()):
+            raise DataError(f"{out}: expected an output file, got one in the input {source}; name one elsewhere")
 
 
 def check_not_stage_output(folder: Path) -> None:

@@ -64,7 +64,7 @@ def exclusive(path: Path, used: Path, *, keep: bool = True) -> Iterator[None]:
     """Hold a lock during the block. Wait for it if the environment variable `WAIT` is 1.
 
     Args:
-        path: the lock file; its folder is made.
+        path: the lock file; its folder is made, and deleted again with the lock if it is still empty.
         used: what the lock guards, for the message.
         keep: whether the lock file stays.
 
@@ -72,6 +72,7 @@ def exclusive(path: Path, used: Path, *, keep: bool = True) -> Iterator[None]:
         DataError: another process holds the lock; the message names its computer and number.
         Interrupted: a signal has stopped the waiting.
     """
+    made = [folder for folder in path.parents if not folder.exists()]
     path.parent.mkdir(parents=True, exist_ok=True)
     lock = try_lock(path)
     if lock is None and os.environ.get(WAIT) != "1":
@@ -86,6 +87,9 @@ def exclusive(path: Path, used: Path, *, keep: bool = True) -> Iterator[None]:
         if not keep:
             path.unlink(missing_ok=True)
         lock.release()
+        with suppress(OSError):  # one that is not empty stays
+            for folder in made:
+                folder.rmdir()
 
 
 def wait_for_lock(path: Path, poll: float = POLL) -> FileLock:

@@ -1,5 +1,6 @@
 """Checkpoints: directories that are whole or absent and verified when read."""
 
+import math
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -44,8 +45,8 @@ class Progress:
 
     def add_validation(self, loss: float, bleu: float | None, monitor: str) -> bool:
         """Take over a validation, and return whether it is the best so far by ``monitor``, ``loss`` or ``bleu``."""
-        self.valid_loss, self.valid_bleu = loss, bleu
-        value = -loss if monitor == "loss" else bleu
+        self.valid_loss, self.valid_bleu = math.inf if math.isnan(loss) else loss, bleu
+        value = -self.valid_loss if monitor == "loss" else bleu
         assert value is not None
         better = self.best is None or value > self.best
         self.best, self.since_best = (value, 0) if better else (self.best, self.since_best + 1)

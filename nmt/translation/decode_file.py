@@ -77,7 +77,7 @@ def decode_file(
         ConfigError, DataError: see `Translator.load`; the source cannot be read, or ``out`` not be written.
         Interrupted: a signal has asked the process to stop.
     """
-    _check_out(out, source)
+    _check_out(out, [model, source, *([images] if images else [])])
     translator = Translator.load(model, device, threads, processes_for(device, threads)).toward(*languages)
     sentences = count_lines(source)
     if max(attended, default=0) > sentences:
@@ -101,13 +101,13 @@ def decode_file(
     chunks.delete()
 
 
-def _check_out(out: Path, source: Path) -> None:
-    """Raise DataError if the translations cannot be written, or would overwrite the source."""
+def _check_out(out: Path, sources: Sequence[Path]) -> None:
+    """Raise DataError if the translations cannot be written, or would overwrite what they are made from."""
     check_writable(out)
     if out.name in BESIDE:
         raise DataError(f"{out}: expected another name than those of the files beside it, {', '.join(BESIDE)}")
     for file in (out, *(out.with_name(name) for name in BESIDE)):
-        check_not_input(file, [source])
+        check_not_input(file, sources)
 
 
 def _provenance(

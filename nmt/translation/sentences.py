@@ -13,6 +13,8 @@ _KHMER_STOP = re.compile(r"(?<=[។៕])\s+")  # sentencex does not know them
 _CLAUSES = re.compile(r"(?<=[,;:]) |(?<=[،؛、，；：—–၊।]) ?|(?<=[.!?]) ")
 _SPACES = re.compile(" ")
 _PIECES = re.compile(r"(?<=.)(?=\w)")  # never before a combining mark or a joiner
+LONG = 30
+"""Least number of pieces of a sentence whose translation may be said to be short."""
 CACHED = 4096
 """Sentences whose number of pieces is remembered."""
 _PLACES = (_CLAUSES, _SPACES, _PIECES)
@@ -24,6 +26,7 @@ class Sentences:
 
     Attributes:
         divided: number of sentences so far that were too long for the model and were translated in parts.
+        short: number of parts of `LONG` pieces or more whose translation has less than half as many.
     """
 
     def __init__(self, languages: Sequence[str], count: Callable[[str], int], limit: int) -> None:
@@ -35,7 +38,7 @@ class Sentences:
             limit: most pieces that the model has positions for, without BOS and EOS.
         """
         self.source, target = languages
-        self.limit, self.divided = limit, 0
+        self.limit, self.divided, self.short = limit, 0, 0
         self._count = lru_cache(CACHED)(count)
         self._space = "" if base(target) in UNSPACED else " "
 
@@ -58,12 +61,23 @@ class Sentences:
         """Join the translations of a line's parts."""
         return self._space.join(filter(None, translations))
 
+    def check(self, parts: Sequence[str], translations: Sequence[Sequence[Translation]]) -> None:
+        """Count the parts whose translation is short."""
+        for part, (best, *_) in zip(parts, translations, strict=True):
+            pieces = self._count(part)
+            self.short += pieces >= LONG and 2 * len(best.ids) < pieces
+
     def report(self) -> None:
-        """Say how many sentences were translated in parts."""
+        """Say how many sentences were translated in parts, and how many translations are short."""
         if self.divided:
             say(
                 f"sentences with more than the model's {self.limit} pieces, which were translated in parts: "
                 f"{self.divided:,}; words that belong together may be apart"
+            )
+        if self.short:
+            say(
+                f"translations with less than half as many pieces as their sentence: {self.short:,}; text may be "
+                "missing, as models lose the thread of sentences longer than those they learned from: end them earlier"
             )
 
     def _fitting(self, text: str) -> list[str]:
@@ -129,10 +143,14 @@ def translate_lines(
     parts = [sentences.parts(line) for line in lines]
     every = [part for line in parts for part in line]
     if decoding.sampling:  # equal sentences differ
-        samples = iter(translator.nbest(every, decoding))
+        drawn = translator.nbest(every, decoding)
+        sentences.check(every, drawn)
+        samples = iter(drawn)
         return [combined([next(samples) for _ in line], sentences) for line in parts]
     distinct = list(dict.fromkeys(every))
-    found = dict(zip(distinct, translator.nbest(distinct, decoding), strict=True))
+    translations = translator.nbest(distinct, decoding)
+    sentences.check(distinct, translations)
+    found = dict(zip(distinct, translations, strict=True))
     return [combined([found[part] for part in line], sentences) for line in parts]
 
 

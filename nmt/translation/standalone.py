@@ -179,6 +179,8 @@ def _arguments() -> argparse.Namespace:
 def main() -> None:
     """Translate the files of the command line, or standard input."""
     given = _arguments()
+    if given.out and (given.out.is_dir() or given.out.resolve() in [path.resolve() for path in given.files]):
+        sys.exit(f"translate: {given.out}: expected an output file, got a folder or an input; name another")
     part = given.out and given.out.with_name(f".{given.out.name}.part")
     try:
         options = given.device, given.threads, given.compute_type, given.patience

@@ -105,6 +105,20 @@ class Resumable:
             DataError: an earlier run had another text.
         """
         self._resume(source)
+        try:
+            self._translate_rest(source, translate, waits)
+        except KeyboardInterrupt:
+            say(f"{self.out}: stopped after {self.lines:,} lines; run the same command again to go on")
+            raise
+        finally:
+            if not self.record.is_file():
+                self.part.unlink(missing_ok=True)
+        self.part.replace(self.out)
+        self.record.unlink(missing_ok=True)
+
+    def _translate_rest(
+        self, source: Iterator[str], translate: Callable[[list[str], int], str], waits: Callable[[], bool]
+    ) -> None:
         with self.part.open("r+b" if self._bytes else "wb") as stream:
             stream.truncate(self._bytes)
             stream.seek(self._bytes)
@@ -114,8 +128,6 @@ class Resumable:
                 self._update(lines)
                 state = {"settings": self.settings, "lines": self.lines, "bytes": stream.tell()}
                 write_json(self.record, state | {"text": self._text.hexdigest()})
-        self.part.replace(self.out)
-        self.record.unlink(missing_ok=True)
 
     def _resume(self, source: Iterator[str]) -> None:
         """Take over what an earlier run has written, and skip its lines."""

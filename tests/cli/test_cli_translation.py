@@ -3,7 +3,9 @@
 import itertools
 import json
 from pathlib import Path
+from typing import Any
 
+import pytest
 from commands import run
 from copytask import copy_lines
 
@@ -49,3 +51,33 @@ def test_json_is_an_object_a_line(model: Path) -> None:
         assert translation["text"] == "".join(translation["tokens"]).replace("▁", " ").strip()
     scores = [translation["score"] for translation in found[0]["translations"]]
     assert len(scores) == 2 and scores == sorted(scores, reverse=True)
+
+
+def test_no_output_replaces_a_file_of_the_model(model: Path, tmp_path: Path) -> None:
+    before = {file: file.read_bytes() for file in model.iterdir()}
+    (text := tmp_path / "text").write_text("w1 w2\n")
+    for command in (
+        ["translate", model, text, "--out", model / "config.json"],
+        ["logprob", model, text, text, "--out", model / "cleaning.json"],
+        ["decode", model, text, model / "new.txt"],
+    ):
+        code, output = run(*command, "--device", "cpu")
+        assert code == 1 and f"expected an output file, got one in the input {model}; name one elsewhere" in output
+    assert before == {file: file.read_bytes() for file in model.iterdir()}
+
+
+def test_figures_of_lines_that_are_done_are_not_left_out(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run with other figures, or with whole lines instead of sentences, does not go on where another stopped."""
+    settings: list[Any] = []
+    monkeypatch.setattr("nmt.cli.translation.write_translations", lambda _, __, made, ___: settings.append(made))
+    (text := tmp_path / "text").write_text("w1 w2\n")
+    for options in ([], ["--no-split"], ["--attention", tmp_path / "a"], ["--attention", tmp_path / "b"]):
+        assert run("translate", model, text, "--out", tmp_path / "out", *options)[0] == 0
+    assert all(a != b for a, b in itertools.combinations(settings, 2))
+
+
+def test_a_command_that_fails_leaves_no_empty_folder(model: Path, tmp_path: Path) -> None:
+    assert run("average", tmp_path / "run", tmp_path / "deep" / "er" / "model", "--encoded", tmp_path)[0] == 1
+    assert list(tmp_path.iterdir()) == []

@@ -631,14 +631,16 @@ def test_the_description_names_every_request_and_its_fields(port: int) -> None:
 
 
 def test_a_token_is_needed_where_there_is_one(models: list[ServedModel]) -> None:
-    with live(models, token="a-long-secret") as port:
+    with live(models, token="a+long/secret==") as port:
 
         def status(path: str, **headers: str) -> tuple[int, dict[str, str]]:
             return call(port, path, None, headers)[:2]
 
         assert status("/api/models")[0] == status("/?token=wrong")[0] == status("/metrics")[0] == 401
-        assert status("/api/models", Authorization="Bearer a-long-secret")[0] == 200
-        found, headers = status("/?token=a-long-secret")
+        assert status("/api/models", Authorization="Bearer a+long/secret==")[0] == 200
+        assert status("/api/models", Authorization="bearer a+long/secret==")[0] == 200  # HTTP ignores the case
+        assert status("/api/models", Authorization="a+long/secret==")[0] == 401
+        found, headers = status("/?token=a+long/secret==")
         assert found == 303 and headers["location"] == "/"
         cookie = headers["set-cookie"].partition(";")[0]
         assert "HttpOnly" in headers["set-cookie"] and "SameSite=strict" in headers["set-cookie"]

@@ -1,6 +1,7 @@
 """The log of a training: what a kill or a faulty disk may do to it."""
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -120,3 +121,10 @@ def test_a_slow_training_shows_more_of_its_records(
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "begins; 220 updates at most"
     assert [int(line.split()[2]) for line in lines[1:]] == shown
+
+
+def test_a_validation_loss_that_is_no_number_is_the_worst() -> None:
+    progress = Progress()
+    assert [progress.add_validation(loss, None, "loss") for loss in (math.nan, 3.0, math.nan, 1.0)] == [
+        True, True, False, True,
+    ]  # fmt: skip

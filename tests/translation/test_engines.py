@@ -72,6 +72,8 @@ def test_what_reaches_the_limit_ends_there(translator: Translator) -> None:
     assert any(len(t.ids) == len(line.split()) // 2 + 1 for (t,), line in zip(ours, lines, strict=True))
     for (a,), (b,) in zip(ours, translator.nbest(lines, decoding.model_copy(update=FAST)), strict=True):
         assert (a.ids, a.text) == (b.ids, b.text) and a.score == pytest.approx(b.score, abs=1e-4)
+    nothing = Decoding(beam=1, length_factor=0.01, length_extra=0, **FAST)  # type: ignore[arg-type]
+    assert translator.translate(["w1 w2"], nothing) == [""]
 
 
 def test_batches_come_in_order_and_each_limit_is_its_own(translator: Translator) -> None:

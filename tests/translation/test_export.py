@@ -148,6 +148,12 @@ def test_the_program_of_an_export_needs_nothing_of_ours(model: Path, tmp_path: P
     wrong = subprocess.run(done.args, input=b"w1\n\xff\n", env=environment, capture_output=True, check=False)
     assert wrong.returncode == 1 and wrong.stdout == b""
     assert wrong.stderr.decode().startswith("translate: standard input, line 2: expected UTF-8, got byte 0xff")
+    (source := tmp_path / "source").write_text("w1\n")
+    for out in (source, tmp_path):
+        command = [*done.args, source, "--out", out]
+        wrong = subprocess.run(command, env=environment, capture_output=True, check=False)
+        assert wrong.stderr.decode().startswith(f"translate: {out}: expected an output file, got a folder or an input")
+    assert source.read_text() == "w1\n"
 
 
 def bundled(folder: Path) -> Any:

@@ -94,6 +94,17 @@ def test_translations_are_joined_by_rank_and_equal_sentences_translated_once() -
     assert translate_lines(cast(Translator, echo), sentences, lines, cast(Any, forced)) == whole
 
 
+def test_short_translations_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    """The echo's translations have one piece."""
+    echo, sentences = Echo(), Sentences(("en", "zh"), len, 100)
+    translate_lines(cast(Translator, echo), sentences, ["A dog.", "A dog and a cat.", "x" * 29], Decoding())
+    sentences.report()
+    assert capsys.readouterr().err == ""
+    translate_lines(cast(Translator, echo), sentences, ["x" * 30, "x" * 30, "x" * 31], Decoding())
+    sentences.report()
+    assert "less than half as many pieces as their sentence: 2; text may be missing" in capsys.readouterr().err
+
+
 def test_the_command_translates_every_sentence_of_a_line_and_leaves_empty_lines_empty() -> None:
     single = ["Two small dogs are sitting next to a red ball.", "A man reads.", "The cat sleeps under the table!"]
     alone = run("translate", DEMO, "--threads", 1, text="".join(f"{line}\n" for line in single))[1].splitlines()

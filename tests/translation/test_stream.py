@@ -111,3 +111,15 @@ def test_another_text_is_refused_and_other_settings_start_anew(
     Resumable(out, "beam 1").translate(iter(LINES[1:]), capitals, never)
     assert out.read_text() == capitals(LINES[1:], 1)
     assert "from the start, as the model or its settings are others" in capsys.readouterr().err
+
+
+def test_what_fails_in_its_first_chunk_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        Resumable(tmp_path / "out", 1).translate(failing_after(3), capitals, never)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_interruption_says_how_to_go_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        Resumable(tmp_path / "out", 1).translate(failing_after(60), capitals, never)
+    assert "stopped after 48 lines; run the same command again to go on" in capsys.readouterr().err

@@ -127,7 +127,7 @@ class FastSearch:
             [[self._pieces[i] for i in row] for row in rows],
             beam_size=decoding.beam, num_hypotheses=decoding.nbest, length_penalty=decoding.length_penalty,
             return_scores=True, min_decoding_length=0, max_input_length=0, max_batch_size=together,
-            max_decoding_length=max(self._limit(row, decoding) for row in rows), asynchronous=True,
+            max_decoding_length=max(1, *(self._limit(row, decoding) for row in rows)), asynchronous=True,
         )  # fmt: skip
 
     def _hypotheses(self, results: Any, length_penalty: float) -> Generator[list[Hypothesis], None, None]:
