@@ -194,7 +194,7 @@ def comet(
 
     if out:
         check_writable(out)
-        check_not_input(out, [hypotheses, source, *([reference] if reference else [])])
+        check_not_input(out, filter(None, [hypotheses, source, reference, checkpoint, python, against]))
     result = score_files(hypotheses, source, reference, checkpoint, python)
     lines = [f"{result['score']:.2f} [{result['low']:.2f}, {result['high']:.2f}]  {result['signature']}"]
     if against:
@@ -262,21 +262,16 @@ def _signatures(metrics: dict[str, Any]) -> list[str]:
 
 
 def _metric_name(metric: str) -> str:
-    names = {
-        "chrf": "chrF",
-        "chrfpp": "chrF++",
-        "spbleu": "spBLEU",
-        "exact": "exact match",
-        "language": "right language",
-    }
-    return names.get(metric, metric.upper().replace("_", " "))
+    from nmt.report.grids import NAMES
+
+    return NAMES[metric]
 
 
 def _about(result: dict[str, Any]) -> str:
-    text = "TER: lower is better."
-    if result["case"] == "ignored":
-        text += " Case is ignored" + ("." if result["tokenize"] == "moses" else "; --cased counts it.")
-    return text
+    if result["case"] == "counted":
+        return "TER: lower is better; it ignores case."
+    advice = "" if result["tokenize"] == "moses" else "; --cased counts it, except in TER"
+    return f"TER: lower is better. Case is ignored{advice}."
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:

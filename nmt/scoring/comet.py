@@ -6,7 +6,9 @@ environment's Python. The checkpoint is a local file.
 
 import json
 import subprocess
+import sys
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from venv import EnvBuilder
@@ -25,12 +27,29 @@ PYTHON = Path(".comet/bin/python")
 
 
 def install(folder: Path) -> None:
-    """Make an environment with unbabel-comet; raises ConfigError if it cannot be installed."""
+    """Make an environment with unbabel-comet; an old environment there is replaced.
+
+    Raises:
+        ConfigError: the folder has other files, or the package cannot be installed.
+    """
+    _check_replaceable(folder)
     EnvBuilder(clear=True, with_pip=True).create(folder)
     done = subprocess.run([str(folder / "bin" / "python"), "-m", "pip", "install", PACKAGE], check=False)
     if done.returncode:
         (folder / "bin" / "python").unlink()  # a next run makes it anew
         raise ConfigError(f"{folder}: {PACKAGE} could not be installed, as pip says above; mend that, then run again")
+
+
+def _check_replaceable(folder: Path) -> None:
+    """Raise ConfigError unless a path is free, an environment, or a folder without files, as Snakemake makes it."""
+    if folder.exists() and folder.samefile(sys.prefix):
+        raise ConfigError(f"{folder}: expected an environment for COMET alone, got that of nmt; name another")
+    if folder.exists() and not (folder / "pyvenv.cfg").is_file():
+        files = (path for path in chain([folder], folder.rglob("*")) if not path.is_dir())
+        if file := next(files, None):
+            raise ConfigError(
+                f"{folder}: expected a new folder, or an environment with pyvenv.cfg, got the file {file}; name another"
+            )
 
 
 def score_files(

@@ -1,5 +1,6 @@
 """Score and compare plain text files, one sentence per line, whichever system wrote them."""
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,7 @@ from nmt.scoring.score import (
     write_scores,
 )
 from nmt.scoring.significance import paired_test
-from nmt.scoring.texts import as_written, read_aligned, warn_of_empty, warn_of_missing_spaces
+from nmt.scoring.texts import as_written, composed, read_aligned, warn_of_empty, warn_of_missing_spaces
 from nmt.scoring.tokenizers import edits_characters, tokenizer_of
 from nmt.scoring.words import SAMPLES
 from nmt.system.errors import ConfigError, DataError
@@ -44,9 +45,12 @@ class Comparison:
     also: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        needs = {"--tokenize moses": self.tokenize == "moses", "--also meteor": "meteor" in self.also}
-        for option in (option for option, given in needs.items() if given and not self.language):
-            raise ConfigError(f"{option}: expected the languages of the text, got none; give --languages, e.g. en-de")
+        needing = ["--tokenize moses"] if self.tokenize == "moses" else []
+        needing += [f"--also {metric}" for metric in ("meteor", "language") if metric in self.also]
+        if needing and not self.language:
+            raise ConfigError(
+                f"{needing[0]}: expected the languages of the text, got none; give --languages, e.g. en-de"
+            )
 
     @property
     def tokenizer(self) -> str:
@@ -85,10 +89,10 @@ def score_file(hypotheses: Path, reference: Path, how: Comparison, source: Path 
         source: the source of each line, to count the lines that were only copied; None if there is none.
 
     Returns:
-        ``hypotheses``, ``reference``, ``sentences``, ``tokenize``, ``case`` (``counted`` or ``ignored``), ``scores``
-        in the form of `nmt.scoring.score.score_lines`, ``sha256`` of the files and ``command``, which prints the scores
-        with sacrebleu (none for ``moses``). With a source also ``copied``, the number of lines that equal their source.
-        With empty references also ``empty_references``, their number.
+        ``hypotheses``, ``reference``, ``sentences``, ``tokenize``, ``case`` (``counted`` or ``ignored``; TER always
+        ignores it), ``scores`` in the form of `nmt.scoring.score.score_lines`, ``sha256`` of the files and ``command``,
+        which prints the scores with sacrebleu (none for ``moses``). With a source also ``copied``, the number of lines
+        that equal their source. With empty references also ``empty_references``, their number.
 
     Raises:
         ConfigError: see `nmt.scoring.score.score`.
@@ -100,7 +104,7 @@ def score_file(hypotheses: Path, reference: Path, how: Comparison, source: Path 
         warn_of_missing_spaces(reference, texts["reference"])
     lowercase = how.ignores_case([texts["hypotheses"]], texts["reference"])
     ours, theirs = (how.prepared(texts[name], lowercase) for name in ("hypotheses", "reference"))
-    pairs = zip(texts["hypotheses"], texts.get("source", []), strict=False)
+    pairs = zip(texts["hypotheses"], composed(texts.get("source", [])), strict=False)
     empty = texts["reference"].count("")
     return {
         **{name: str(path) for name, path in files.items()}, **_made(how, lowercase, len(ours)),
@@ -167,7 +171,8 @@ def _command(hypotheses: Path, reference: Path, how: Comparison, lowercase: bool
         return None
     options = f"--tokenize {how.tokenizer} --force" + (" --lowercase --chrf-lowercase" if lowercase else "")
     options += " --ter-normalized --ter-asian-support" if edits_characters(how.language) else ""
-    return f"sacrebleu {reference} -i {hypotheses} -m bleu chrf ter {options} --confidence --width 2"
+    files = shlex.join([str(reference), "-i", str(hypotheses)])
+    return f"sacrebleu {files} -m bleu chrf ter {options} --confidence --width 2"
 
 
 def score_output(
@@ -199,4 +204,5 @@ def score_output(
     texts |= {"hypotheses.tok": [cleaner(line) for line in lines], "hypotheses.detok": as_written(lines, target)}
     texts["references.detok"] = as_written(texts["references.detok"], target)
     made = {"provenance": {"hypotheses": str(hypotheses), "hypotheses_sha256": sha256(hypotheses)}, "decoding": {}}
+    text_paths["hypotheses"] = hypotheses
     write_scores(texts, text_paths, ScoredSet(test, source, target), dict(recipe), also, out, made)

@@ -69,7 +69,7 @@ def java() -> str:
         return path
     raise ConfigError(
         "meteor needs Java, but there is no command 'java'; install it (on Debian: apt-get install "
-        "default-jre-headless), or leave meteor out of the table's metrics"
+        "default-jre-headless), or leave meteor out"
     )
 
 
@@ -90,7 +90,7 @@ def jar() -> Path:
         return path
     raise ConfigError(
         f"meteor needs meteor-1.5.jar of the package pycocoevalcap, which is not installed; {EXTRA}, or download "
-        "METEOR and set METEOR_JAR to the path of its jar, or leave meteor out of the table's metrics"
+        "METEOR and set METEOR_JAR to the path of its jar, or leave meteor out"
     )
 
 

@@ -20,7 +20,7 @@ from nmt.scoring.texts import as_written, composed, read_aligned, warn_of_compat
 from nmt.scoring.tokenizers import SpBLEU, check_tokenizer, edits_characters, tokenizer_of
 from nmt.scoring.words import SAMPLES, SEED, accuracy, share
 from nmt.system.errors import DataError
-from nmt.system.files import check_not_stage_output, read_json, sha256, write_json, write_text
+from nmt.system.files import check_not_input, check_not_stage_output, read_json, sha256, write_json, write_text
 from nmt.system.workers import available_processes, parallel_map
 from nmt.text.cleaner import restore
 from nmt.text.transliterate import scheme
@@ -35,10 +35,20 @@ SERIAL = 5 * 10**6
 
 
 class _CHRF(CHRF):
-    """sacrebleu's chrF with plain floats; the original bootstrap fails if a sample has no matches."""
+    """sacrebleu's chrF with plain floats; the original bootstrap fails if a sample has no matches.
+
+    Its signature has beta, if that is not the default.
+    """
 
     def _compute_f_score(self, statistics: list[int]) -> float:
         return float(super()._compute_f_score(statistics))
+
+    def get_signature(self) -> Signature:
+        """Return chrF's signature, with beta if that is not the default."""
+        signature = super().get_signature()
+        if self.beta != self.BETA:
+            signature.update("beta", self.beta)
+        return signature
 
 
 class _TER(TER):
@@ -99,8 +109,7 @@ def score(
 ) -> None:
     """Score a translated test set; writes the compared texts and, last, ``scores.json``.
 
-    If the raw corpus has ``{test}.words.tsv``, the translations of ambiguous words are scored too
-    (`nmt.scoring.words`).
+    If the raw corpus has ``{test}.words.tsv``, translations of ambiguous words are scored too (`nmt.scoring.words`).
 
     Args:
         hypotheses: output of the model, tokenised like its training text, with ``decoding.json`` beside it.
@@ -116,7 +125,7 @@ def score(
     Raises:
         ConfigError: METEOR does not know the language, or Java, its jar or NLTK is missing.
         DataError: a file is missing, empty or not UTF-8; hypotheses and references differ in length; the hypotheses
-            belong to another text or model; ``out`` is a file or the output of another stage.
+            belong to another text or model, or are a file to write; ``out`` is a file or another stage's output.
     """
     training = read_json(model / "cleaning.json")
     recipe = training["cleaning"]
@@ -128,6 +137,7 @@ def score(
     if wanted != f"{source}-{target}":
         raise DataError(f"{model}: expected translations of {source}-{target}, got {wanted}; choose another model")
     made = {"provenance": read_json(model / "provenance.json"), "decoding": decoding}
+    text_paths["hypotheses"] = hypotheses
     write_scores(texts, text_paths, ScoredSet(test, source, target), recipe, also, out, made)
 
 
@@ -148,23 +158,22 @@ def write_scores(
     out: Path,
     made: dict[str, Any],
 ) -> None:
-    """Score the texts of a scores folder and write them and, last, ``scores.json``.
+    """Score the texts of a scores folder and write them and, last, ``scores.json``; raises the errors of `score`.
 
     Args:
         texts: lines of each text, by its name in the folder.
-        text_paths: files of the corpus texts, as `compared_with` returns them.
+        text_paths: files that the texts come from, as `compared_with` returns them, and ``hypotheses``.
         test: the test set.
         recipe: cleaning recipe of the tokenised texts.
         also: additional metrics, as for `score`.
         out: folder to write.
         made: how the hypotheses were made, ``provenance`` and ``decoding``.
-
-    Raises:
-        ConfigError, DataError: see `score`.
     """
     case = recipe["lowercase"], case_sensitive(recipe, test.target)
     chosen: dict[Protocol, dict[str, Metric]] = {p: metrics(p, *case, also, test.target) for p in ENDINGS}
     check_not_stage_output(out)
+    for name in (*texts, "scores.json"):
+        check_not_input(out / name, text_paths.values())
     (out / "scores.json").unlink(missing_ok=True)
     for name, lines in texts.items():
         write_text(out / name, "".join(f"{line}\n" for line in lines))

@@ -56,6 +56,33 @@ def test_scores_have_intervals_and_paired_tests(files: dict[str, Path], tmp_path
     assert code == 1 and "compares with references, but none were given" in said
 
 
+@pytest.mark.parametrize("name", ["better", "worse", "source", "reference", "model.ckpt", "python"])
+def test_scores_replace_no_input(files: dict[str, Path], name: str) -> None:
+    before = files[name].read_bytes()
+    options = ["--source", files["source"], "--reference", files["reference"], "--checkpoint", files["model.ckpt"]]
+    options += ["--python", files["python"], "--against", files["worse"], "--out", files[name]]
+    code, said = run("comet", files["better"], *options)
+    assert code == 1 and f"{name}: expected an output file, got the input" in said
+    assert files[name].read_bytes() == before
+
+
+def test_an_environment_replaces_no_other_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Path] = []
+    monkeypatch.setattr("nmt.scoring.comet.EnvBuilder.create", lambda _, folder: made.append(folder))
+    monkeypatch.setattr("subprocess.run", lambda command, check: subprocess.CompletedProcess(command, 0))
+    thesis = tmp_path / "precious/part/thesis.txt"
+    thesis.parent.mkdir(parents=True)
+    thesis.touch()
+    for path, got in [(tmp_path / "precious", f"the file {thesis}"), (thesis, "the file"), (sys.prefix, "that of nmt")]:
+        code, said = run("comet-environment", path)
+        assert code == 1 and f"{path}: expected" in said and got in said
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old/pyvenv.cfg").touch()
+    (tmp_path / "snakemake/bin").mkdir(parents=True)  # it makes the folder of an output
+    allowed = [tmp_path / name for name in ("new", "old", "snakemake")]
+    assert [run("comet-environment", path)[0] for path in allowed] == [0, 0, 0] and made == allowed
+
+
 def test_the_paired_test_is_sacrebleus() -> None:
     generator = np.random.default_rng(5)
     first, second = generator.normal(0.0, 1, 50), generator.normal(0.1, 1, 50)

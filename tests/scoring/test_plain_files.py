@@ -1,6 +1,9 @@
 """Scores and comparisons of plain text files, against the scores of the workflow's folders."""
 
 import json
+import re
+import shlex
+import unicodedata
 from pathlib import Path
 
 import fakes
@@ -8,9 +11,11 @@ import pytest
 from commands import run
 
 from nmt.cli.scoring import comparison_lines
+from nmt.config.choices import ON_REQUEST
 from nmt.config.data import Cleaning
 from nmt.config.table import Table
 from nmt.plan.layout import Layout
+from nmt.report.grids import NAMES
 from nmt.scoring.files import Comparison, score_file
 from nmt.scoring.score import score_lines
 from nmt.scoring.significance import compare
@@ -131,9 +136,43 @@ def test_options_that_do_not_fit(tmp_path: Path, words: list[str], message: str)
     assert code == 1 and message in output and output.count("\n") == 1
 
 
-def test_meteor_needs_a_language() -> None:
-    with pytest.raises(ConfigError, match="--also meteor: expected the languages"):
-        Comparison(also=["meteor"])
+@pytest.mark.parametrize("metric", ["meteor", "language"])
+def test_some_metrics_need_a_language(metric: str) -> None:
+    with pytest.raises(ConfigError, match=f"--also {metric}: expected the languages of the text, got none; give"):
+        Comparison(also=[metric])
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+def test_a_line_equals_its_source_in_any_unicode_form(tmp_path: Path, form: str) -> None:
+    source = write(tmp_path / "source", [unicodedata.normalize(form, line) for line in [*CASED, "Ein Hügel."]])
+    hypotheses = write(tmp_path / "hypotheses", [unicodedata.normalize(form, CASED[0]), CASED[1], "A hill."])
+    assert score_file(hypotheses, source, Comparison(), source)["copied"] == 2
+
+
+def test_what_is_said_of_case_holds_for_ter(tmp_path: Path) -> None:
+    reference, lower = (
+        write(tmp_path / name, lines) for name, lines in [("r", CASED), ("h", [*map(str.lower, CASED)])]
+    )
+    _, counted = run("score", lower, "--reference", reference, "--cased")
+    assert re.search("^TER +0.00 ", counted, re.MULTILINE) and "TER: lower is better; it ignores case." in counted
+    _, ignored = run("score", lower, "--reference", reference)
+    assert "Case is ignored; --cased counts it, except in TER." in ignored
+    _, cleaned = run("score", lower, "--reference", reference, "--tokenize", "moses", "--languages", "en-de")
+    assert "TER: lower is better. Case is ignored.\n" in cleaned
+
+
+def test_sacrebleus_command_can_be_pasted(tmp_path: Path) -> None:
+    hypotheses = write(tmp_path / "my $h (1)", CASED)
+    command = score_file(hypotheses, hypotheses, Comparison())["command"]
+    assert shlex.split(command)[:4] == ["sacrebleu", str(hypotheses), "-i", str(hypotheses)]
+
+
+def test_metrics_are_headed_as_in_tables(tmp_path: Path) -> None:
+    reference = write(tmp_path / "test.de", CASED)
+    for command in (["score", reference], ["compare", reference, reference]):
+        code, output = run(*command, "--reference", reference, "--also", "bleu1", "--also", "chrfpp")
+        assert code == 0 and re.findall("^(BLEU-1|chrF\\+\\+)[: ]", output, re.MULTILINE) == ["BLEU-1", "chrF++"] * 2
+    assert set(ON_REQUEST) < set(NAMES)
 
 
 GIVEN = {"label": "Theirs", "hypotheses": "theirs.de"}

@@ -11,12 +11,13 @@ from pathlib import Path
 
 import fakes
 import pytest
-from sacrebleu.metrics import TER
+from sacrebleu.metrics import CHRF, TER
 
 from nmt.config.data import Cleaning
 from nmt.config.table import Table
 from nmt.plan.layout import Layout
-from nmt.scoring.score import ENDINGS, Protocol, metrics, score, score_lines
+from nmt.scoring.files import score_output
+from nmt.scoring.score import _CHRF, ENDINGS, Protocol, metrics, score, score_lines
 from nmt.scoring.significance import compare
 from nmt.scoring.texts import warn_of_compatibility
 from nmt.scoring.words import accuracy
@@ -140,6 +141,29 @@ def test_a_metric_that_cannot_be_measured_leaves_the_scores_there_are(
     with pytest.raises(ConfigError, match="meteor"):
         score(folder / "hypotheses.txt", *places, layout.model("toy", row, 1), folder, ["meteor"])
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+@pytest.mark.parametrize("name", ["hypotheses.tok", "hypotheses.detok"])
+def test_translations_are_not_overwritten_by_their_texts(
+    results: tuple[Layout, Table], folders: list[Path], name: str
+) -> None:
+    (layout, table), folder = results, folders[0]
+    system, row = table.systems["small"], next(row for row in table.rows if row.system)
+    places = layout.clean(system), layout.raw(system), "test", system.source, system.target
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    with pytest.raises(DataError, match=f"{name}: expected an output file, got the input"):
+        score(folder / name, *places, layout.model("toy", row, 1), folder)
+    with pytest.raises(DataError, match=f"{name}: expected an output file, got the input"):
+        score_output(folder / name, *places, folder)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_the_signature_of_chrf_has_a_beta_that_is_not_the_default() -> None:
+    signatures = []
+    for metric in (_CHRF(), CHRF(), _CHRF(beta=1)):
+        metric.corpus_score(["a"], [["a"]])
+        signatures.append(str(metric.get_signature()))
+    assert signatures[0] == signatures[1] and "|beta:1|" in signatures[2]
 
 
 def test_output_that_is_almost_all_empty_has_scores() -> None:
