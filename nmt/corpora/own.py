@@ -69,11 +69,11 @@ class OwnPart:
         return {"url": urls, "licence": self.licence, "sha256": hashes} | name
 
     def lines(self) -> Iterator[tuple[str, ...]]:
-        """Yield the sentences of each pair that the source's ``lines`` and ``slice`` select."""
+        """Yield the sentences of each pair that ``lines`` and ``slice`` select; a slice has no empty sides."""
         part, (first, end) = self.source.slice, self.source.lines or (0, None)
         wanted = [*self.languages, *([part.by] if part and part.by not in self.languages else [])]
         for row in islice(self._rows(wanted), first, end):
-            if part is None or holds(part, row[wanted.index(part.by)]):
+            if part is None or (all(map(str.strip, row)) and holds(part, row[wanted.index(part.by)])):
                 yield row[: len(self.languages)]
 
     def _place(self) -> Place:

@@ -150,8 +150,8 @@ class Text:
 def holds(part: Slice, sentence: str) -> bool:
     """Return whether a sentence is in a slice; sentences with the same `key` are in the same slice."""
     digest = hashlib.sha256(key(sentence).encode()).digest()
-    number = int.from_bytes(digest[:8], "big") * 1000 >> 64
-    return part.per_mille[0] <= number < part.per_mille[1]
+    first, end = (bound * 2**64 for bound in part.per_mille)
+    return first <= int.from_bytes(digest[:8], "big") * 1000 < end
 
 
 def key(sentence: str) -> str:

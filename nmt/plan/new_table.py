@@ -1,6 +1,7 @@
 """A first table for a user's own text: look at the files, and write a table and the corpus's entry for config.yaml."""
 
 import re
+import textwrap
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -15,19 +16,20 @@ from nmt.config.corpus.sources import REMOTE, CustomCorpus
 from nmt.config.table import load_table
 from nmt.config.types import check_name
 from nmt.config.workflow import Workflow
-from nmt.config.yaml import parse
+from nmt.config.yaml import parse, read_config
 from nmt.corpora.catalogue import names
 from nmt.corpora.formats import packed
 from nmt.corpora.own import custom_parts
 from nmt.corpora.sources import key
 from nmt.plan.layout import table_path
 from nmt.system.errors import ConfigError, DataError
-from nmt.system.files import write_text
+from nmt.system.files import check_regular, check_writable, write_text
 from nmt.text.filters.judges import Judge, judge_of
 from nmt.text.languages import is_listed
 
-HELD_OUT = 2000
-"""Most validation and test pairs that are cut from training text, each."""
+HELD_OUT = 1850
+"""Validation and test pairs that are cut from much training text, each. A hash chooses them, so there are some more
+or less, up to 2,000."""
 LEAST = 50
 """Fewest training pairs that validation or test text is cut from."""
 COMPARED = 2_000_000
@@ -46,6 +48,8 @@ SIZES: list[tuple[int, tuple[float, ...]]] = [
     (10**12, (32000, 6, 512, 2048, 0.1, 25000, 4, 0.0007)),
 ]
 """Settings for up to so many training pairs, by the habits of published work on corpora of this size."""
+CORPORA = re.compile(r"^corpora:(?:[ \t]*\{[ \t]*\})?([ \t]*|[ \t]+#.*)(?:\n|\Z)", re.MULTILINE)
+"""The line above the corpora in the settings, with its comment; nothing may be on it, or an empty map."""
 
 TABLE = """\
 # A first table for your text, written by nmt new. Change what you like: docs/reference/configuration.md
@@ -98,6 +102,11 @@ class Findings:
     identified: bool = False
     """Whether languages were identified; else only their scripts."""
 
+    @property
+    def filled(self) -> int:
+        """Pairs without an empty side."""
+        return self.pairs - self.empty
+
     def average(self, side: int) -> float:
         """Words per line of a side."""
         return sum(words * lines for words, lines in self.words[side].items()) / max(1, self.pairs)
@@ -132,52 +141,77 @@ def new_table(
         ConfigError: the table or the corpus exists, or a file cannot be read as it is named.
         DataError: a file is damaged, misaligned or empty.
     """
-    check_name(name, "TABLE")
-    if table_path(name).exists():
-        raise ConfigError(
-            f"{table_path(name)}: exists already; choose another name, or delete it, and its corpus in config.yaml"
-        )
-    if name in names():
-        raise ConfigError(f"{name}: nmt has a corpus of this name; choose another")
+    _check_new(name, config)
     codes = languages.split("-")
-    whole = {"train": _source(train, codes)}
-    whole |= {split: _source(files, codes) for split, files in (("valid", valid), ("held_out", test)) if files}
+    given = {"train": ("FILES", train), "valid": ("--valid", valid), "held_out": ("--test", test)}
+    whole = {split: _source(option, files, codes) for split, (option, files) in given.items() if files}
     found = {split: _look(split, source, languages) for split, source in whole.items()}
-    if len(whole) < 3 and found["train"].pairs < LEAST:
+    text = found["train"]
+    if len(whole) < 3 and text.filled < LEAST:
         raise DataError(
             f"{train[0]}: expected at least {LEAST} sentence pairs to cut validation and test text from, got "
-            f"{found['train'].pairs}; give more text, or both with --valid and --test"
+            f"{text.filled}; give more text, or both with --valid and --test"
         )
-    entry = _corpus(whole, found, codes[0])
-    corpus = CustomCorpus.model_validate(entry)
-    pairs = found["train"].pairs * (1000 - (3 - len(whole)) * _per_mille(found["train"].pairs)) // 1000
+    share = _per_mille(text.filled)
+    entry = _corpus(whole, share, codes[0])
+    pairs = int(text.filled * (1000 - (3 - len(whole)) * share) / 1000)
     settings = _with_corpus(config, name, entry)
-    table = _table(name, codes, pairs, found["train"])
-    yield from _describe(found, codes, corpus)
-    write_text(table_path(name), table)
-    load_table(table_path(name))
-    write_text(config, settings)
+    table = _table(name, codes, pairs, text)
+    yield from _describe(found, codes, CustomCorpus.model_validate(entry))
+    _write(table_path(name), table, config, settings)
     yield f"wrote {table_path(name)}, and corpora: {name} in {config}"
     yield f"next: nmt check {name}, then: snakemake --cores all table_{name}"
 
 
-def _source(files: Sequence[str], codes: Sequence[str]) -> dict[str, Any]:
-    """The declaration of one source with both languages, or of a file for each."""
+def _check_new(name: str, config: Path) -> None:
+    """Reject a name that is taken, or that YAML reads as no word, and settings that cannot be written."""
+    check_name(name, "TABLE")
+    if (node := yaml.compose(name, yaml.SafeLoader)) and node.tag != "tag:yaml.org,2002:str":
+        raise ConfigError(
+            f"TABLE: expected a name that YAML reads as a word, got '{name}'; choose another, e.g. corpus-{name}"
+        )
+    if table_path(name).exists():
+        raise ConfigError(
+            f"{table_path(name)}: exists already; choose another name, or delete it, and its corpus in {config}"
+        )
+    if name in names():
+        raise ConfigError(f"{name}: nmt has a corpus of this name; choose another")
+    check_writable(config)
+
+
+def _write(path: Path, table: str, config: Path, settings: str) -> None:
+    """Write the table and the settings, or neither."""
+    write_text(path, table)
+    try:
+        load_table(path)
+        write_text(config, settings)
+    except BaseException:
+        path.unlink()
+        raise
+
+
+def _source(option: str, files: Sequence[str], codes: Sequence[str]) -> dict[str, Any]:
+    """The declaration of one source with both languages, or of a file for each; the option names them in messages."""
+    if len(files) > 2:
+        raise ConfigError(
+            f"{option}: expected one file with both languages, or two, {' and '.join(codes)}, got {len(files)}"
+        )
+    remote = len(files) == 1 and re.match(REMOTE, files[0])
+    for file in files:
+        check_regular(path := Path(file).expanduser())
+        if not remote and not path.exists():
+            raise ConfigError(f"{option}: {file}: no such file; paths start at {Path.cwd()}")
     if len(files) == 2:
         return {"files": dict(zip(codes, files, strict=True))}
-    if len(files) != 1:
-        raise ConfigError(f"expected one file with both languages, or two, {' and '.join(codes)}, got {len(files)}")
     if packed.bare_suffix(files[0]) == ".tsv":
-        if re.match(REMOTE, files[0]):
-            return {"source": files[0], "columns": list(codes)}
-        return {"source": files[0], "columns": _columns(files[0], codes)}
+        return {"source": files[0], "columns": list(codes) if remote else _columns(files[0], codes)}
     return {"source": files[0], "languages": list(codes)}
 
 
 def _columns(file: str, codes: Sequence[str]) -> list[str] | dict[str, str]:
     """The columns of a table: named by the codes in its head line, or the first two."""
     with packed.opened(Path(file).expanduser()) as stream:
-        head = stream.readline(2**20).decode("utf-8", "replace").rstrip("\r\n").split("\t")
+        head = stream.readline(2**20).decode("utf-8-sig", "replace").rstrip("\r\n").split("\t")
     lower = [cell.strip().lower() for cell in head]
     if set(codes) <= set(lower):
         return {code: head[lower.index(code)] for code in codes}
@@ -194,17 +228,18 @@ def _look(split: str, source: dict[str, Any], languages: str) -> Findings:
         found.pairs += 1
         for counts, text in zip(found.words, sides, strict=True):
             counts[len(text.split())] += 1
-        found.empty += not all(text.strip() for text in sides)
+        filled = all(text.strip() for text in sides)
+        found.empty += not filled
         keys = [key(text) for text in sides]
-        found.equal += keys[0] == keys[1]
-        if found.pairs <= COMPARED:
+        found.equal += filled and keys[0] == keys[1]
+        if filled and found.pairs <= COMPARED:
             digest = blake2b("\n".join(keys).encode("utf-8", "surrogatepass"), digest_size=8).digest()
             found.repeated += digest in seen
             seen.add(digest)
         if found.pairs <= JUDGED:
             first.append(sides)
-    if found.pairs < 10:
-        raise DataError(f"{part.name}: expected sentence pairs for {split}, got {found.pairs}; give more text")
+    if found.filled < 10:
+        raise DataError(f"{part.name}: expected sentence pairs for {split}, got {found.filled}; give more text")
     for side, code in enumerate(languages.split("-")):
         judge, found.identified = _language_judge(code)
         found.others[side] = judge([(pair[side], pair[side]) for pair in first]).count(False)
@@ -221,14 +256,16 @@ def _language_judge(code: str) -> tuple[Judge, bool]:
         return judge_of(ScriptFilter(kind="script"), [code, code], []), False
 
 
-def _per_mille(pairs: int) -> int:
+def _per_mille(pairs: int) -> float:
     """The parts in a thousand of training text that become validation text, and again test text: at least ten pairs."""
-    return max(1, round(1000 * min(HELD_OUT, max(10, pairs / 20)) / pairs))
+    exact = 1000 * min(HELD_OUT, max(10, pairs / 20)) / pairs
+    return int(exact) if exact >= 10 else float(f"{exact:.3g}")
 
 
-def _corpus(whole: dict[str, dict[str, Any]], found: dict[str, Findings], source: str) -> dict[str, Any]:
+def _corpus(whole: dict[str, dict[str, Any]], share: float, source: str) -> dict[str, Any]:
     """The entry of the corpus; validation and test text that is not given is a slice of the training text."""
-    share, splits, begin = _per_mille(found["train"].pairs), dict(whole), 0
+    splits = dict(whole)
+    begin: float = 0
     for split in ("valid", "held_out"):
         if split not in whole:
             splits[split] = whole["train"] | {"slice": {"by": source, "per_mille": [begin, begin + share]}}
@@ -241,8 +278,8 @@ def _corpus(whole: dict[str, dict[str, Any]], found: dict[str, Findings], source
     }  # fmt: skip
 
 
-def _entry(name: str, entry: dict[str, Any]) -> str:
-    """The entry as YAML, with one line for each split."""
+def _entry(name: str, entry: dict[str, Any], indent: int = 2) -> str:
+    """The entry as YAML, with one line for each split, behind so many spaces."""
 
     def line(value: Any) -> str:
         text: str = yaml.dump(
@@ -250,15 +287,16 @@ def _entry(name: str, entry: dict[str, Any]) -> str:
         )
         return text.removesuffix("...\n").strip()
 
-    return f"""\
-  {name}:
-    train: {line(entry["train"])}
-    valid: {line(entry["valid"])}
-    tests:
-      held_out: {line(entry["tests"]["held_out"])}
-    disjoint: all       # leave out pairs that share a sentence with test text, or training pairs with validation text
-    licence: not stated # shown beside the scores
+    text = f"""\
+{name}:
+  train: {line(entry["train"])}
+  valid: {line(entry["valid"])}
+  tests:
+    held_out: {line(entry["tests"]["held_out"])}
+  disjoint: all       # leave out pairs that share a sentence with test text, or training pairs with validation text
+  licence: not stated # shown beside the scores
 """
+    return textwrap.indent(text, " " * indent)
 
 
 class _WithoutAnchors(yaml.SafeDumper):
@@ -268,21 +306,22 @@ class _WithoutAnchors(yaml.SafeDumper):
 
 def _with_corpus(config: Path, name: str, entry: dict[str, Any]) -> str:
     """The text of the settings with a corpus and a table more; raises ConfigError if it cannot be added."""
-    added = _entry(name, entry)
-    if not config.exists():
-        text = f"# All keys: docs/reference/configuration.md\ntables: [{name}]\n\ncorpora:\n{added}"
+    new = f"# All keys: docs/reference/configuration.md\ntables: [{name}]\n"
+    before = read_config(config) if config.exists() else new
+    if head := CORPORA.search(before):
+        after = before[head.end() :]
+        first = re.search(r"^( *)[^\s#]", after, re.MULTILINE)  # an entry, or the next key of the settings
+        indented = _entry(name, entry, len(first[1]) if first and first[1] else 2)
+        text = f"{before[: head.start()]}corpora:{head[1]}\n{indented}{after}"
     else:
-        before = config.read_text(encoding="utf-8")
-        head = re.search(r"^corpora:[ \t]*(\{\})?[ \t]*(#.*)?\n", before, flags=re.MULTILINE)
-        start, end = head.span() if head else (len(before), len(before))
-        text = f"{before[:start]}corpora:\n{added}{before[end:]}"
+        text = before.removesuffix("\n") + f"\n\ncorpora:\n{_entry(name, entry)}"
     try:
         found = parse(Workflow, text, str(config))
         if found.corpora[name] != CustomCorpus.model_validate(entry):
             raise ConfigError("it has other corpora in one line")
     except (ConfigError, KeyError) as error:
         raise ConfigError(
-            f"{config}: the corpus cannot be added: {error}; add it by hand:\ncorpora:\n{added}"
+            f"{config}: the corpus cannot be added: {error}; add it by hand:\ncorpora:\n{_entry(name, entry)}"
         ) from None
     return text
 
@@ -336,7 +375,7 @@ def _describe(found: dict[str, Findings], codes: Sequence[str], corpus: CustomCo
             [source] = corpus.splits[split]
             low, high = source.slice.per_mille if source.slice else (0, 0)
             yield f"{split}: {(high - low) / 10:g} % of the training text, by the hash of the {codes[0]} sentence"
-            if (about := found["train"].pairs * (high - low) // 1000) < FEW:
+            if (about := int(found["train"].filled * (high - low) / 1000)) < FEW:
                 yield _few(about)
 
 

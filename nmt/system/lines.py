@@ -61,7 +61,7 @@ def decode_lines(stream: BinaryIO, name: str, first: int = 0) -> Iterator[str]:
     Raises:
         DataError: a line is not UTF-8 or longer than `LONGEST`, or the lines end in CR alone.
     """
-    beginning = b""
+    beginning, seen_utf8 = b"", False
     for number, raw in enumerate(_raw_lines(stream, name), 1):
         beginning = beginning or raw[:8]
         if number <= first:
@@ -71,13 +71,14 @@ def decode_lines(stream: BinaryIO, name: str, first: int = 0) -> Iterator[str]:
         except UnicodeDecodeError as error:
             raise DataError(
                 f"{name}, line {number}: expected UTF-8, got byte 0x{raw[error.start]:02x} at column "
-                f"{error.start + 1}; {_conversion_advice(beginning)}"
+                f"{error.start + 1}; {_advice(beginning, seen_utf8)}"
             ) from None
         if number == 1 and "\r" in line and not raw.endswith(b"\n"):
             raise DataError(
                 f"{name}: expected lines that end in LF or CR LF, got CR alone; convert the file first, e.g. "
                 "tr '\\r' '\\n' < old > new"
             )
+        seen_utf8 = seen_utf8 or not line.isascii()
         yield line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line
 
 
@@ -104,10 +105,13 @@ _COMPRESSED = {
 """Beginnings of compressed files, and what to do with them."""
 
 
-def _conversion_advice(beginning: bytes) -> str:
-    """Return how to convert a file with this beginning to UTF-8."""
+def _advice(beginning: bytes, seen_utf8: bool) -> str:
+    """Return how to mend a file with this beginning; converting one that has UTF-8 would encode that twice."""
     for mark, advice in _COMPRESSED.items():
         if beginning.startswith(mark):
             return advice
-    encoding = "utf-16" if beginning.startswith((b"\xff\xfe", b"\xfe\xff")) else "latin1"
-    return f"convert the file first, e.g. iconv -f {encoding} -t utf-8"
+    if beginning.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "convert the file first, e.g. iconv -f utf-16 -t utf-8"
+    if seen_utf8:
+        return "earlier lines are UTF-8, so do not convert the file: mend this line, or drop it with its translation"
+    return "convert the file first, e.g. iconv -f latin1 -t utf-8, or mend this line if the others are UTF-8"

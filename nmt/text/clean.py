@@ -42,8 +42,13 @@ CHUNK = 250_000
 BATCH = 1000
 """Pairs per task of a worker process."""
 
-TOKENISED = re.compile(r"&(?:apos|quot|amp|lt|gt|#91|#93|#124);|@-@| n(?:'|&apos;)t\b")
-"""Marks of a tokeniser in raw text: escaped characters, split hyphens and split contractions."""
+MARKED = re.compile(r"&(?:apos|quot|amp|lt|gt|nbsp|#\d+);|@-@| n(?:'|&apos;)t\b")
+"""Marks of a tokeniser in raw text, which are escaped characters, split hyphens and split contractions; or of HTML."""
+TOKENISED = re.compile(
+    r"@-@| n(?:'|&apos;)t\b|(?<!\S)&apos;|&apos;(?!\S)|(?<!\S)&(?:quot|#91|#93|#124);(?!\S)| [.,](?!\S)"
+)
+"""What tells a line of a tokeniser from one of HTML: it sets apostrophes, quotation marks and full stops apart."""
+UNESCAPE = 'python3 -c "import html, sys; sys.stdout.writelines(map(html.unescape, sys.stdin))" < old > new'
 
 JOINERS_APART = {"hi-en-open", "flores200"}
 """Corpora whose joiners are words of their own, as their published tables were made."""
@@ -157,13 +162,20 @@ def _warn_of_missing_rules(languages: Sequence[str], files: Sequence[Path], reci
 
 
 def _warn_of_text(split: str, files: Sequence[Path], counts: Counter[str], tokenises: bool) -> None:
-    """Warn of text that would be tokenised twice."""
+    """Warn of text that is tokenised or HTML, whichever more lines are, as its escapes would be escaped again."""
     for side, file in zip(SIDES, files, strict=True):
-        of_lines = f"of {counts['read']:,} lines"
-        if tokenises and (tokenised := counts[f"{side}_tokenised"]):
+        tokenised, html = counts[f"{side}_tokenised"], counts[f"{side}_html"]
+        lines = f"{tokenised + html:,} of {counts['read']:,} lines have"
+        if tokenises and html > tokenised:
             warn(
-                "tokenised text", file, tokenised,
-                f"{tokenised:,} {of_lines} have marks of a tokeniser, such as &apos; or @-@, and are tokenised again",
+                "HTML entities", file, tokenised + html,
+                f"{lines} HTML entities, such as &#39; or &amp;, which are tokenised as if they were text",
+                f"unescape the text first, e.g. {UNESCAPE}", split=split,
+            )  # fmt: skip
+        elif tokenises and tokenised:
+            warn(
+                "tokenised text", file, tokenised + html,
+                f"{lines} marks of a tokeniser, such as &apos; or @-@, and are tokenised again",
                 "give raw text, or set cleaning: {tokenize: none}", split=split,
             )  # fmt: skip
 
@@ -216,7 +228,8 @@ def _clean_batch(cleaners: Sequence[Cleaner], training: bool, batch: list[Pair])
         target, target_removed = target_cleaner.counted(pair[1])
         counts["characters_removed"] += source_removed + target_removed
         for name, text in zip(SIDES, pair, strict=True):
-            counts[f"{name}_tokenised"] += bool(TOKENISED.search(text))
+            if MARKED.search(text):
+                counts[f"{name}_tokenised" if TOKENISED.search(text) else f"{name}_html"] += 1
         if fault := _fault((source, target), spaceless, recipe) if training else None:
             counts[fault] += 1
         else:

@@ -478,13 +478,19 @@ def test_sentences_that_hardly_differ_have_one_key() -> None:
 
 
 def test_slices_part_the_sentences_whatever_their_order() -> None:
-    thirds = [sources.Slice(by="en", per_mille=(low, high)) for low, high in ((0, 333), (333, 666), (666, 1000))]
+    thirds = [sources.Slice(by="en", per_mille=part) for part in ((0, 333.25), (333.25, 666), (666, 1000))]
     sentences = [f"Sentence {i}." for i in range(3000)]
     placed = [[sources.holds(third, sentence) for third in thirds] for sentence in sentences]
     assert {sum(places) for places in placed} == {1}
     assert all(900 < sum(column) < 1100 for column in zip(*placed, strict=True))
     again = [sources.holds(third, sentence.upper()) for sentence, third in zip(sentences, thirds * 1000, strict=True)]
     assert again == [places[i % 3] for i, places in enumerate(placed)]
+
+
+def test_a_slice_can_be_a_part_of_a_thousandth() -> None:
+    few = sources.Slice(by="en", per_mille=(0, 0.5))
+    assert 20 < sum(sources.holds(few, f"Sentence {i}.") for i in range(100_000)) < 80
+    assert str(sources.Slice(by="en", per_mille=(0, 5)).per_mille) == "(0, 5)"  # not 5.0, which has another digest
 
 
 def joined(folder: Path, texts: dict[str, dict[str, str]], **keys: object) -> dict[str, Declared]:

@@ -11,7 +11,7 @@ from nmt.config import yaml
 from nmt.config.table import load_table
 from nmt.config.workflow import Workflow
 from nmt.corpora.catalogue import fetch
-from nmt.plan.new_table import new_table
+from nmt.plan.new_table import _per_mille, new_table
 from nmt.plan.plan import Plan
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.lines import read_lines
@@ -73,7 +73,7 @@ def test_given_splits_are_kept_and_the_settings_keep_their_comments(project: Pat
     valid, test = ([f"--{name}={name[0]}.{code}" for code in WORDS] for name in ("valid", "test"))
     assert run("new", "mine", "a.en", "a.de", "--languages", "en-de", *valid, *test)[0] == 0
     text = (project / "config.yaml").read_text()
-    assert text.startswith(f"{before}corpora:\n  mine:\n") and text.endswith(after)
+    assert text.startswith(f"{before}corpora:   # none yet\n  mine:\n") and text.endswith(after)
     assert run("new", "more", "a.tsv", "--languages", "de-en")[0] == 0
     corpora = yaml.parse(Workflow, (project / "config.yaml").read_text(), "config.yaml").corpora
     assert list(corpora) == ["more", "mine"] and corpora["mine"].splits["held_out"][0].files["de"] == Path("t.de")
@@ -99,7 +99,7 @@ def test_a_code_that_no_language_has_is_told(project: Path) -> None:
         (["short.tsv"], DataError, "expected at least 50 sentence pairs to cut validation and test text from, got 49"),
         (["a.en"], ConfigError, "say format:|expected a name that ends in"),
         (["a.en", "a.de", "a.tsv"], ConfigError, "expected one file with both languages, or two"),
-        (["a.en", "b.de"], ConfigError, "b.de: no such file"),
+        (["a.en", "b.de"], ConfigError, "^FILES: b.de: no such file; paths start at"),
         (["few.tsv"], DataError, "expected sentence pairs for train, got 1"),
     ],
 )
@@ -120,3 +120,83 @@ def test_nothing_is_replaced(project: Path) -> None:
         list(new_table("mine", "en-de", ["a.tsv"], [], [], Path("config.yaml")))
     with pytest.raises(ConfigError, match="nmt has a corpus of this name"):
         list(new_table("scenes", "en-de", ["a.tsv"], [], [], Path("config.yaml")))
+
+
+def test_the_option_that_names_a_missing_file_is_told(project: Path) -> None:
+    with pytest.raises(ConfigError, match=r"^--valid: v\.tsv: no such file"):
+        list(new_table("mine", "en-de", ["a.tsv"], ["v.tsv"], [], Path("config.yaml")))
+
+
+def test_settings_that_cannot_be_written_leave_no_table(project: Path) -> None:
+    (project / "link.yaml").symlink_to("elsewhere.yaml")
+    for files in (["a.tsv"], ["nothere.tsv"]):  # told before the text is read
+        with pytest.raises(DataError, match="expected a file to write, got a link"):
+            list(new_table("mine", "en-de", files, [], [], Path("link.yaml")))
+    with pytest.raises(OSError, match=r"a\.en"):
+        list(new_table("mine", "en-de", ["a.tsv"], [], [], Path("a.en/config.yaml")))
+    assert not (project / "workflow/tables/mine.yaml").exists()
+    list(new_table("mine", "en-de", ["a.tsv"], [], [], Path("config.yaml")))
+
+
+OLD = "old:{0}  train: {{en: a.en, de: a.de}}{0}  valid: {{en: a.en, de: a.de}}"
+
+
+@pytest.mark.parametrize(
+    ("before", "kept"),
+    [
+        ("tables: [a]", ["tables: [a]\n"]),
+        ("tables: [a]\ncorpora:", ["tables: [a]\ncorpora:\n"]),
+        ("corpora: # was: Multi30k\ntables: [a]\n", ["corpora: # was: Multi30k\n", "tables: [a]\n"]),
+        ("tables: [a]\ncorpora: {} # none", ["corpora: # none\n"]),
+        (
+            f"corpora:\n# mine\n    {OLD.format(chr(10) + 4 * ' ')}\ntables: [a]\n",
+            ["# mine\n    old:", "tables: [a]\n"],
+        ),
+        (f"tables: [a]\ncorpora:\n {OLD.format(chr(10) + ' ')}", ["\n old:"]),
+    ],
+)
+def test_a_corpus_is_added_to_all_legal_settings(project: Path, before: str, kept: list[str]) -> None:
+    (project / "config.yaml").write_text(before)
+    list(new_table("mine", "en-de", ["a.tsv"], [], [], Path("config.yaml")))
+    text = (project / "config.yaml").read_text()
+    assert all(part in text for part in kept)
+    corpora = yaml.parse(Workflow, text, "config.yaml").corpora
+    assert corpora.keys() == ({"mine", "old"} if "old:" in before else {"mine"})
+
+
+@pytest.mark.parametrize("name", ["2024", "null", "no", "1.5", "2024-01-31", "0x_"])
+def test_a_name_that_yaml_does_not_read_as_a_word_is_refused(project: Path, name: str) -> None:
+    with pytest.raises(ConfigError, match=f"TABLE: expected a name that YAML reads as a word, got '{name}'"):
+        list(new_table(name, "en-de", ["a.tsv"], [], [], Path("config.yaml")))
+
+
+def test_a_mark_of_byte_order_hides_no_head_line(project: Path) -> None:
+    rows = zip(lines("en", 400), lines("de", 400), strict=True)
+    (project / "excel.tsv").write_text("\ufeffen\tde\n" + "".join(f"{en}\t{de}\n" for en, de in rows), encoding="utf-8")
+    assert "train: 400 pairs" in list(new_table("mine", "en-de", ["excel.tsv"], [], [], Path("config.yaml")))
+
+
+@pytest.mark.parametrize("pairs", [50, 400, 36_000, 60_000, 400_000, 3_000_000, 10**8, 10**9])
+def test_validation_and_test_text_have_ten_to_2000_pairs(pairs: int) -> None:
+    share = _per_mille(pairs)
+    assert 9.5 < pairs * share / 1000 < 1900  # a hash chooses: 2,000 are more than two standard deviations away
+
+
+def test_a_large_corpus_is_cut_in_parts_of_parts(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nmt.plan.new_table._per_mille", lambda pairs: 12.5)
+    list(new_table("mine", "en-de", ["a.tsv"], [], [], Path("config.yaml")))
+    custom = yaml.parse(Workflow, (project / "config.yaml").read_text(), "config.yaml").corpora["mine"]
+    assert [s.slice.per_mille for [s] in custom.splits.values() if s.slice] == [(25.0, 1000), (0, 12.5), (12.5, 25.0)]
+
+
+def test_pairs_with_an_empty_side_are_counted_once_and_not_cut_out(project: Path) -> None:
+    extra = "".join(f"{n}\t\n\t{n}\n\t\n" for n in range(200)) + "same\tsame\n"
+    rows = zip(lines("en", 400), lines("de", 400), strict=True)
+    (project / "holes.tsv").write_text("".join(f"{en}\t{de}\n" for en, de in rows) + extra, encoding="utf-8")
+    said = "\n".join(new_table("mine", "en-de", ["holes.tsv"], [], [], Path("config.yaml")))
+    assert "pairs with an empty side: 600, equal on both sides: 1, repeated: 0" in said
+    assert said.count("about 20 pairs") == 2
+    custom = yaml.parse(Workflow, (project / "config.yaml").read_text(), "config.yaml").corpora["mine"]
+    fetch("mine", "en-de", project / "raw", custom=custom)
+    splits = [list(read_lines(project / "raw" / f"{s}.{c}")) for s in ("train", "valid", "held_out") for c in WORDS]
+    assert all(line.strip() for split in splits for line in split) and sum(map(len, splits)) == 2 * 401

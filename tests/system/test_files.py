@@ -119,6 +119,13 @@ def test_text_that_is_not_utf_8_is_told_how_to_become_it(tmp_path: Path, content
         list(read_lines(tmp_path / "a.txt"))
 
 
+def test_a_file_of_utf_8_with_one_bad_line_is_not_converted(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes("naïve\nplain\n".encode() + b"caf\xe9\n")
+    with pytest.raises(DataError, match=r"line 3: .* do not convert the file: mend this line, or drop it") as raised:
+        list(read_lines(tmp_path / "a.txt"))
+    assert "iconv" not in str(raised.value)
+
+
 class Endless(io.RawIOBase):
     """One line without an end, as an unpacker would give it; counts the bytes that were asked for."""
 

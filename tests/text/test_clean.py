@@ -389,6 +389,34 @@ def test_text_that_is_tokenised_already_is_warned_of(tmp_path: Path) -> None:
     assert not (tmp_path / "clean.warnings.json").exists()
 
 
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        ("The men&#39;s shoes", "HTML entities"),
+        ("AT&amp;T sells black &amp; more.", "HTML entities"),
+        ("He said, &quot;yes&quot;.", "HTML entities"),
+        ("1 &lt; 2&nbsp;kg", "HTML entities"),
+        ("don&apos;t", "HTML entities"),
+        ("He said : &quot; yes &quot;", "tokenised text"),
+        ("AT &amp; T sells it .", "tokenised text"),
+        ("l&apos; homme", "tokenised text"),
+        ("&#91; sic &#93;", "tokenised text"),
+    ],
+)
+def test_entities_of_html_are_told_from_marks_of_a_tokeniser(tmp_path: Path, line: str, kind: str) -> None:
+    raw = write_raw(tmp_path / "raw", train=[*TRAIN, (line, "eins")], valid=TRAIN)
+    assert warned_of(raw, "en-de") == [(kind, "train.en", 1, "train")]
+    [warning] = read_warnings(tmp_path / "clean")
+    assert ("html.unescape" in warning.remedy) == (kind == "HTML entities")
+
+
+def test_text_with_both_is_of_the_kind_of_most_lines(tmp_path: Path) -> None:
+    moses, html = ("It &apos;s here .", "eins"), ("black &amp; more", "zwei")  # html may be Moses' too
+    for lines, kind in (([moses, moses, html], "tokenised text"), ([moses, html, html], "HTML entities")):
+        raw = write_raw(tmp_path / kind, train=[*TRAIN, *lines], valid=TRAIN)
+        assert warned_of(raw, "en-de") == [(kind, "train.en", 3, "train")]
+
+
 def test_a_split_without_a_word_is_refused(tmp_path: Path) -> None:
     raw = write_raw(tmp_path / "raw", train=TRAIN, valid=[("a", ""), ("b", " ")])
     with pytest.raises(DataError, match=r"valid\.de: expected sentences, got 2 lines without a word"):

@@ -18,10 +18,15 @@ Format = Literal["text", "tsv", "tmx", "jsonl", "parquet", "xml"]
 
 
 class Slice(Strict):
-    """A part of a text, chosen by the hash of each sentence in one language, so the order of lines has no effect."""
+    """A part of a text, chosen by the hash of each sentence in one language, so the order of lines has no effect.
+
+    In your own corpora, a pair with an empty side is in no slice.
+    """
 
     by: Language = Field(description="the language whose sentences choose")
-    per_mille: tuple[int, int] = Field(description="first part, and the one after the last, of parts 0 to 999")
+    per_mille: tuple[int | float, int | float] = Field(  # a whole number stays one, so digests do not change
+        description="begin and end, of 1000 parts; large corpora need fractions, e.g. [0, 0.02]"
+    )
 
 
 def _container(value: Any) -> str:
