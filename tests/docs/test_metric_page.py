@@ -32,7 +32,7 @@ def python(folder: Path, *words: object) -> str:
 @pytest.mark.integration
 def test_its_steps_add_a_metric(tmp_path: Path) -> None:
     page = PAGE.read_text(encoding="utf-8")
-    *blocks, test = map(dedent, re.findall(r" ```python\n(.*?)```", page, re.DOTALL))
+    *blocks, test = map(dedent, re.findall(r" ```(?:python|text)\n(.*?)```", page, re.DOTALL))
     shutil.copytree(ROOT / "nmt", tmp_path / "nmt", ignore=shutil.ignore_patterns("__pycache__"))
     for (module, following), lines in zip(PLACES, blocks, strict=True):
         path = tmp_path / "nmt" / module
