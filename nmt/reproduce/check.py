@@ -38,7 +38,7 @@ def check(plan: Plan, table: str, cores: int | None = None) -> Iterator[str]:
         if isinstance(system.model, MultimodalConfig) or system.mixtures or system.initialise:
             yield f"{name}: has pictures, translated text or a parent, so its time is not estimated"
             continue
-        yield f"{name}: measuring a sample of its text and some updates takes less than a minute …"
+        yield f"{name}: measuring a sample of its text and some updates takes less than a minute on a quiet machine …"
         found = estimates[name] = estimate(plan, system, cores)
         sizes = ", ".join(f"{split} {count:,}" for split, count in found.pairs.items())
         yield f"{name}: {system.corpus}, {system.languages}: pairs: {sizes}; cleaning keeps about {found.kept:,}"

@@ -128,5 +128,7 @@ def parse_files(options: tuple[str, ...]) -> dict[str, Path]:
         side, _, file = option.partition("=")
         if side not in SIDES or not file:
             raise ConfigError(f"--word-vectors: expected source=FILE or target=FILE, got '{option}'")
+        if side in files:
+            raise ConfigError(f"--word-vectors: expected one file for the {side}, got {files[side]} and {file}")
         files[side] = Path(file)
     return files

@@ -134,7 +134,9 @@ class Translator:
         """
         folder = Path(folder)
         if not (folder / "config.json").exists():
-            raise DataError(f"{folder}: no such model directory; expected a config.json in it, as in the folder demo")
+            inside = sorted(str(path.parent) for path in folder.glob("*/model/config.json"))
+            advice = f"; there is {', '.join(inside)}" if inside else ", as in the folder demo"
+            raise DataError(f"{folder}: no such model directory; expected a config.json in it{advice}")
         with fitting(folder):
             return cls(folder, machine.prepare(device, 1 if workers > 1 else threads), workers)
 

@@ -21,7 +21,8 @@ from nmt.system.files import write_json
         (["train", "{tmp}", "{tmp}/run", "--config", "{training: {epochs: 1}}"], "meta.json: no such file"),
         (["train", "{tmp}", "{tmp}/latin1", "--config", "{training: {epochs: 1}}"], "got the output of another stage"),
         (["train", "{tmp}", "{tmp}/run", "--name", "run"], "--name: expected TABLE/SYSTEM, each of letters, digits"),
-        (["translate", "{tmp}/nothing"], "nothing: no such model directory"),
+        (["translate", "{tmp}/nothing"], "nothing: no such model directory; expected a config.json in it, as in"),
+        (["translate", "{tmp}/run"], "run: no such model directory; expected a config.json in it; there is {tmp}/run"),
         (["translate", "{tmp}", "--length-penalty", "400"], "expected a number from -10 to 10, got 400.0"),
         (["translate", "{tmp}", "--length-penalty", "nan"], "expected a number from -10 to 10, got nan"),
         (["translate", "{tmp}", "--sampling", "--temperature", "nan"], "--temperature: input should be a finite"),
@@ -44,10 +45,11 @@ def test_faults_are_one_message(tmp_path: Path, arguments: list[str], message: s
     (raw / "train.en").write_bytes(b"fine\ncaf\xe9\n")
     (raw / "train.de").write_bytes(b"gut\nkaffee\n")
     write_json(raw / "corpus.json", {"corpus": "c", "languages": "en-de", "splits": {"train": {}}, "synthetic": False})
+    write_json(tmp_path / "run" / "best" / "model" / "config.json", {})
     (tmp_path / "tables").mkdir()
     write_json(tmp_path / "tables" / "none.json", {})
     code, output = run(*(a.replace("{tmp}", str(tmp_path)) for a in arguments))
-    assert code == 1 and message in output and "Traceback" not in output
+    assert code == 1 and message.replace("{tmp}", str(tmp_path)) in output and "Traceback" not in output
     assert output.startswith("nmt: ") and {p.name for p in tmp_path.iterdir()} <= {"latin1", "run", "tables"}
 
 

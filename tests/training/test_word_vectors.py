@@ -112,6 +112,8 @@ def test_a_training_says_what_it_started_from_and_another_file_is_another_traini
 
 def test_sides_are_named() -> None:
     assert parse_files(("source=a=b",)) == {"source": Path("a=b")}
+    with pytest.raises(ConfigError, match="expected one file for the source, got a and b"):
+        parse_files(("source=a", "source=b"))
     for wrong in ("a.txt", "both=a", "source="):
         with pytest.raises(ConfigError, match="expected source=FILE or target=FILE"):
             parse_files((wrong,))
