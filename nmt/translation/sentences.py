@@ -26,19 +26,20 @@ class Sentences:
 
     Attributes:
         divided: number of sentences so far that were too long for the model and were translated in parts.
-        short: number of parts of `LONG` pieces or more whose translation has less than half as many.
+        short: number of parts of `LONG` pieces or more whose translation has less than half of the expected pieces.
     """
 
-    def __init__(self, languages: Sequence[str], count: Callable[[str], int], limit: int) -> None:
+    def __init__(self, languages: Sequence[str], count: Callable[[str], int], limit: int, growth: float = 0) -> None:
         """Take what a model needs.
 
         Args:
             languages: source and target.
             count: returns the number of pieces of a raw text.
             limit: most pieces that the model has positions for, without BOS and EOS.
+            growth: target pieces to expect for each source piece; 0 if that is not known.
         """
         self.source, target = languages
-        self.limit, self.divided, self.short = limit, 0, 0
+        self.limit, self.growth, self.divided, self.short = limit, growth, 0, 0
         self._count = lru_cache(CACHED)(count)
         self._space = "" if base(target) in UNSPACED else " "
 
@@ -46,7 +47,11 @@ class Sentences:
     def of(cls, translator: Translator) -> "Sentences":
         """Return the one for a model directory."""
         limit = translator.model.longest - 2
-        return cls(translator.languages, lambda text: len(translator.encode([translator.clean(text)])[0]), limit)
+
+        def count(text: str) -> int:
+            return len(translator.encode([translator.clean(text)])[0])
+
+        return cls(translator.languages, count, limit, translator.growth)
 
     def parts(self, line: str) -> list[str]:
         """Return the parts of a line; one empty part for a line without text."""
@@ -65,7 +70,7 @@ class Sentences:
         """Count the parts whose translation is short."""
         for part, (best, *_) in zip(parts, translations, strict=True):
             pieces = self._count(part)
-            self.short += pieces >= LONG and 2 * len(best.ids) < pieces
+            self.short += pieces >= LONG and 2 * len(best.ids) < self.growth * pieces
 
     def report(self) -> None:
         """Say how many sentences were translated in parts, and how many translations are short."""
@@ -76,8 +81,9 @@ class Sentences:
             )
         if self.short:
             say(
-                f"translations with less than half as many pieces as their sentence: {self.short:,}; text may be "
-                "missing, as models lose the thread of sentences longer than those they learned from: end them earlier"
+                f"translations of less than half of the length that the training text lets expect: {self.short:,}; "
+                "text may be missing, as models lose the thread of longer sentences than they learned from; end them "
+                "earlier"
             )
 
     def _fitting(self, text: str) -> list[str]:

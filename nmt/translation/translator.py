@@ -76,7 +76,11 @@ def _members(weights: Mapping[str, Tensor]) -> list[dict[str, Tensor]]:
 
 
 class Translator:
-    """A trained model, or an ensemble of them, ready to translate."""
+    """A trained model, or an ensemble of them, ready to translate.
+
+    Attributes:
+        growth: target pieces for each source piece of the training text; 0 if the model does not say.
+    """
 
     def __init__(self, folder: Path, device: torch.device, workers: int = 1) -> None:
         config = read_json(folder / "config.json")
@@ -86,6 +90,8 @@ class Translator:
         self.cleaning = Cleaning(**recipe["cleaning"])
         provenance_file = folder / "provenance.json"
         provenance = read_json(provenance_file) if provenance_file.exists() else {}
+        pieces = provenance.get("data", {}).get("train", {})
+        self.growth = pieces.get("target_pieces", 0) / max(1, pieces.get("source_pieces", 1))
         hashes = provenance.get("subwords", {}).get("vocab_sha256", {})
         self.source, self.target = load_vocabularies(folder, hashes)
         settings: ModelConfig = TypeAdapter(ModelConfig).validate_python(config["model"])

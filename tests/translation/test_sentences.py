@@ -95,14 +95,17 @@ def test_translations_are_joined_by_rank_and_equal_sentences_translated_once() -
 
 
 def test_short_translations_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
-    """The echo's translations have one piece."""
-    echo, sentences = Echo(), Sentences(("en", "zh"), len, 100)
+    """The echo's translations have one piece, and a tenth of the source's pieces is expected."""
+    echo, sentences = Echo(), Sentences(("en", "zh"), len, 100, 0.1)
     translate_lines(cast(Translator, echo), sentences, ["A dog.", "A dog and a cat.", "x" * 29], Decoding())
     sentences.report()
     assert capsys.readouterr().err == ""
     translate_lines(cast(Translator, echo), sentences, ["x" * 30, "x" * 30, "x" * 31], Decoding())
     sentences.report()
-    assert "less than half as many pieces as their sentence: 2; text may be missing" in capsys.readouterr().err
+    assert "less than half of the length that the training text lets expect: 2; text" in capsys.readouterr().err
+    unknown = Sentences(("en", "zh"), len, 100)
+    translate_lines(cast(Translator, echo), unknown, ["x" * 99], Decoding())
+    assert unknown.short == 0
 
 
 def test_the_command_translates_every_sentence_of_a_line_and_leaves_empty_lines_empty() -> None:
