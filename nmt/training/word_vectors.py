@@ -123,7 +123,7 @@ def _numbers(cells: list[str], where: str) -> NDArray[np.float32]:
 
 def parse_files(options: tuple[str, ...]) -> dict[str, Path]:
     """Return files by side from options ``SIDE=FILE``; raise ConfigError if one is wrong."""
-    files = {}
+    files = dict[str, Path]()
     for option in options:
         side, _, file = option.partition("=")
         if side not in SIDES or not file:

@@ -3,11 +3,13 @@
 import re
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
+from pathlib import Path
 
 from nmt.config.decoding import Decoding
+from nmt.system.files import read_json
 from nmt.system.warnings import say
 from nmt.text.languages import LISTED, UNSPACED, base
-from nmt.translation.translator import Translation, Translator
+from nmt.translation.translator import Translation, Translator, fitting
 
 _KHMER_STOP = re.compile(r"(?<=[។៕])\s+")  # sentencex does not know them
 _CLAUSES = re.compile(r"(?<=[,;:]) |(?<=[،؛、，；：—–၊।]) ?|(?<=[.!?]) ")
@@ -51,7 +53,7 @@ class Sentences:
         def count(text: str) -> int:
             return len(translator.encode([translator.clean(text)])[0])
 
-        return cls(translator.languages, count, limit, translator.growth)
+        return cls(translator.languages, count, limit, growth_of(translator.folder))
 
     def parts(self, line: str) -> list[str]:
         """Return the parts of a line; one empty part for a line without text."""
@@ -92,6 +94,14 @@ class Sentences:
             return [text]
         middle = _middle(text)
         return [part for half in (text[:middle], text[middle:]) if half.strip() for part in self._fitting(half.strip())]
+
+
+def growth_of(folder: Path) -> float:
+    """Return the target pieces for each source piece of a model's training text; 0 if its folder does not say."""
+    provenance = folder / "provenance.json"
+    with fitting(folder):
+        pieces = read_json(provenance).get("data", {}).get("train", {}) if provenance.exists() else {}
+        return float(pieces.get("target_pieces", 0) / max(1, pieces.get("source_pieces", 1)))
 
 
 def split(text: str, language: str) -> list[str]:

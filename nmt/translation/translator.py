@@ -76,11 +76,7 @@ def _members(weights: Mapping[str, Tensor]) -> list[dict[str, Tensor]]:
 
 
 class Translator:
-    """A trained model, or an ensemble of them, ready to translate.
-
-    Attributes:
-        growth: target pieces for each source piece of the training text; 0 if the model does not say.
-    """
+    """A trained model, or an ensemble of them, ready to translate."""
 
     def __init__(self, folder: Path, device: torch.device, workers: int = 1) -> None:
         config = read_json(folder / "config.json")
@@ -90,8 +86,6 @@ class Translator:
         self.cleaning = Cleaning(**recipe["cleaning"])
         provenance_file = folder / "provenance.json"
         provenance = read_json(provenance_file) if provenance_file.exists() else {}
-        pieces = provenance.get("data", {}).get("train", {})
-        self.growth = pieces.get("target_pieces", 0) / max(1, pieces.get("source_pieces", 1))
         hashes = provenance.get("subwords", {}).get("vocab_sha256", {})
         self.source, self.target = load_vocabularies(folder, hashes)
         settings: ModelConfig = TypeAdapter(ModelConfig).validate_python(config["model"])
@@ -130,9 +124,8 @@ class Translator:
         Args:
             folder: a model directory from `nmt average`.
             device: ``auto`` (a GPU if there is one), ``cpu`` or ``cuda``.
-            threads: CPU threads; None for PyTorch's default.
-            workers: processes that share the batches of many sentences on the CPU. Several workers have one thread
-                each.
+            threads: CPU threads; None for PyTorch's default. Each of several workers has one.
+            workers: processes that share the batches of many sentences on the CPU.
 
         Raises:
             ConfigError: ``cuda`` was requested, but there is no GPU.
@@ -140,9 +133,8 @@ class Translator:
         """
         folder = Path(folder)
         if not (folder / "config.json").exists():
-            inside = sorted(str(path.parent) for path in folder.glob("*/model/config.json"))
-            advice = f"; there is {', '.join(inside)}" if inside else ", as in the folder demo"
-            raise DataError(f"{folder}: no such model directory; expected a config.json in it{advice}")
+            inside = "".join(f"; there is {file.parent}" for file in sorted(folder.glob("*/model/config.json")))
+            raise DataError(f"{folder}: no such model directory; expected a config.json in it, as in demo{inside}")
         with fitting(folder):
             return cls(folder, machine.prepare(device, 1 if workers > 1 else threads), workers)
 

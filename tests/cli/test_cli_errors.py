@@ -22,7 +22,7 @@ from nmt.system.files import write_json
         (["train", "{tmp}", "{tmp}/latin1", "--config", "{training: {epochs: 1}}"], "got the output of another stage"),
         (["train", "{tmp}", "{tmp}/run", "--name", "run"], "--name: expected TABLE/SYSTEM, each of letters, digits"),
         (["translate", "{tmp}/nothing"], "nothing: no such model directory; expected a config.json in it, as in"),
-        (["translate", "{tmp}/run"], "run: no such model directory; expected a config.json in it; there is {tmp}/run"),
+        (["translate", "{tmp}/run"], "as in demo; there is {tmp}/run/best/model"),
         (["translate", "{tmp}", "--length-penalty", "400"], "expected a number from -10 to 10, got 400.0"),
         (["translate", "{tmp}", "--length-penalty", "nan"], "expected a number from -10 to 10, got nan"),
         (["translate", "{tmp}", "--sampling", "--temperature", "nan"], "--temperature: input should be a finite"),
