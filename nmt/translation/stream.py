@@ -107,12 +107,12 @@ class Resumable:
         self._resume(source)
         try:
             self._translate_rest(source, translate, waits)
-        except KeyboardInterrupt:
-            say(f"{self.out}: stopped after {self.lines:,} lines; run the same command again to go on")
-            raise
-        finally:
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt):
+                say(f"{self.out}: stopped after {self.lines:,} lines; run the same command again to go on")
             if not self.record.is_file():
                 self.part.unlink(missing_ok=True)
+            raise
         self.part.replace(self.out)
         self.record.unlink(missing_ok=True)
 

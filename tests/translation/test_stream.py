@@ -119,6 +119,11 @@ def test_what_fails_in_its_first_chunk_leaves_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_no_lines_make_an_empty_file(tmp_path: Path) -> None:
+    Resumable(tmp_path / "out", 1).translate(iter([]), capitals, never)
+    assert (tmp_path / "out").read_text() == "" and list(tmp_path.iterdir()) == [tmp_path / "out"]
+
+
 def test_an_interruption_says_how_to_go_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(KeyboardInterrupt):
         Resumable(tmp_path / "out", 1).translate(failing_after(60), capitals, never)
