@@ -190,8 +190,7 @@ def translate(
         run_prompt(translator.languages, translate_chunk)
     else:
         made = [decoding.model_dump(mode="json"), engine, nbest, scores, as_json, sentences is not None]
-        made += [str(attention.resolve())] if attention else []  # the figures of the lines so far lie there
-        made += [translator.languages] if len(translator.pairs) > 1 else []
+        made += [translator.languages, attention and str(attention.resolve())]  # figures of earlier lines lie there
         made += [sha256(file) for file in sorted(model.iterdir()) if file.is_file()] if out else []
         write_translations(files, out, made, translate_chunk)
     if sentences:

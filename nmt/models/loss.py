@@ -149,11 +149,7 @@ def _chunk(
     if weight.dtype == torch.bfloat16 and share is None and not consistency and compiles_slowly(weight):
         cast_hidden = fill(cast_hidden, filled_rows(rows))  # the last chunk has fewer rows than the others
     scores = cast_hidden @ weight.t()  # (P * n, V)
-    top, gold = _greatest(scores)[:rows], scores.gather(1, targets.repeat(len(hidden))[:, None])[:, 0]
-    # The exponential inside softmax takes half the time of torch.exp. In place, unless the scores are needed again.
-    probabilities = torch.softmax(scores, -1, out=None if consistency else scores)
-    greatest = _greatest(probabilities)[:rows]  # exp(top) / total
-    log_total = top.double() - greatest.double().log()
+    probabilities, log_total, gold, correct = _predict(scores, targets.repeat(len(hidden)), in_place=not consistency)
     score_grad, scale, divergence = probabilities, 1.0, log_total.new_zeros(())
     if consistency:
         scale = consistency / 2
@@ -168,8 +164,22 @@ def _chunk(
         weight_grad.addmm_(score_grad.t(), cast_hidden, alpha=scale)
     else:  # products in bfloat16, their sum in float32
         weight_grad.add_(score_grad.t() @ cast_hidden, alpha=scale)
-    correct = (gold == top).double()
-    return torch.stack([nll.sum(), likelihood.sum(), uniform.sum(), correct.sum(), divergence])
+    return torch.stack([nll.sum(), likelihood.sum(), uniform.sum(), correct.double().sum(), divergence])
+
+
+def _predict(scores: Tensor, targets: Tensor, in_place: bool) -> tuple[Tensor, ...]:
+    """Compute probabilities from scores (N, V), of which the first n rows have targets (n,).
+
+    Returns:
+        Probabilities (N, V), written over the scores if ``in_place``; for each target the log of the softmax's
+        denominator, float64 (n,), the score (n,), and whether no score is greater (n,).
+    """
+    rows = len(targets)
+    top, gold = _greatest(scores)[:rows], scores.gather(1, targets[:, None])[:, 0]
+    # The exponential inside softmax takes half the time of torch.exp.
+    probabilities = torch.softmax(scores, -1, out=scores if in_place else None)
+    log_total = top.double() - _greatest(probabilities)[:rows].double().log()  # the greatest is exp(top) / total
+    return probabilities, log_total, gold, gold == top
 
 
 def _greatest(rows: Tensor) -> Tensor:

@@ -3,10 +3,8 @@
 import re
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
-from pathlib import Path
 
 from nmt.config.decoding import Decoding
-from nmt.system.files import read_json
 from nmt.system.warnings import say
 from nmt.text.languages import LISTED, UNSPACED, base
 from nmt.translation.translator import Translation, Translator, fitting
@@ -29,6 +27,7 @@ class Sentences:
     Attributes:
         divided: number of sentences so far that were too long for the model and were translated in parts.
         short: number of parts of `LONG` pieces or more whose translation has less than half of the expected pieces.
+        first_short: the first of them.
     """
 
     def __init__(self, languages: Sequence[str], count: Callable[[str], int], limit: int, growth: float = 0) -> None:
@@ -41,7 +40,8 @@ class Sentences:
             growth: target pieces to expect for each source piece; 0 if that is not known.
         """
         self.source, target = languages
-        self.limit, self.growth, self.divided, self.short = limit, growth, 0, 0
+        self.limit, self.growth = limit, growth
+        self.divided, self.short, self.first_short = 0, 0, ""
         self._count = lru_cache(CACHED)(count)
         self._space = "" if base(target) in UNSPACED else " "
 
@@ -53,7 +53,10 @@ class Sentences:
         def count(text: str) -> int:
             return len(translator.encode([translator.clean(text)])[0])
 
-        return cls(translator.languages, count, limit, growth_of(translator.folder))
+        with fitting(translator.folder):
+            pieces = translator.provenance.get("data", {}).get("train", {})
+            growth = pieces.get("target_pieces", 0) / max(1, pieces.get("source_pieces", 1))
+        return cls(translator.languages, count, limit, growth)
 
     def parts(self, line: str) -> list[str]:
         """Return the parts of a line; one empty part for a line without text."""
@@ -72,7 +75,8 @@ class Sentences:
         """Count the parts whose translation is short."""
         for part, (best, *_) in zip(parts, translations, strict=True):
             pieces = self._count(part)
-            self.short += pieces >= LONG and 2 * len(best.ids) < self.growth * pieces
+            if pieces >= LONG and 2 * len(best.ids) < self.growth * pieces:
+                self.short, self.first_short = self.short + 1, self.first_short or part
 
     def report(self) -> None:
         """Say how many sentences were translated in parts, and how many translations are short."""
@@ -83,9 +87,8 @@ class Sentences:
             )
         if self.short:
             say(
-                f"translations of less than half of the length that the training text lets expect: {self.short:,}; "
-                "text may be missing, as models lose the thread of longer sentences than they learned from; end them "
-                "earlier"
+                f"translations less than half as long as is usual in the training text: {self.short:,}, the first that "
+                f"of '{self.first_short[:40]} …'; words may be missing; divide such long sentences"
             )
 
     def _fitting(self, text: str) -> list[str]:
@@ -94,14 +97,6 @@ class Sentences:
             return [text]
         middle = _middle(text)
         return [part for half in (text[:middle], text[middle:]) if half.strip() for part in self._fitting(half.strip())]
-
-
-def growth_of(folder: Path) -> float:
-    """Return the target pieces for each source piece of a model's training text; 0 if its folder does not say."""
-    provenance = folder / "provenance.json"
-    with fitting(folder):
-        pieces = read_json(provenance).get("data", {}).get("train", {}) if provenance.exists() else {}
-        return float(pieces.get("target_pieces", 0) / max(1, pieces.get("source_pieces", 1)))
 
 
 def split(text: str, language: str) -> list[str]:
@@ -158,15 +153,13 @@ def translate_lines(
         return translator.nbest(lines, decoding)
     parts = [sentences.parts(line) for line in lines]
     every = [part for line in parts for part in line]
-    if decoding.sampling:  # equal sentences differ
-        drawn = translator.nbest(every, decoding)
-        sentences.check(every, drawn)
-        samples = iter(drawn)
+    asked = every if decoding.sampling else list(dict.fromkeys(every))  # samples of equal sentences differ
+    translations = translator.nbest(asked, decoding)
+    sentences.check(asked, translations)
+    if decoding.sampling:
+        samples = iter(translations)
         return [combined([next(samples) for _ in line], sentences) for line in parts]
-    distinct = list(dict.fromkeys(every))
-    translations = translator.nbest(distinct, decoding)
-    sentences.check(distinct, translations)
-    found = dict(zip(distinct, translations, strict=True))
+    found = dict(zip(asked, translations, strict=True))
     return [combined([found[part] for part in line], sentences) for line in parts]
 
 

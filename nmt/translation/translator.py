@@ -85,8 +85,8 @@ class Translator:
         self._named: tuple[str | None, str | None] = (None, None)
         self.cleaning = Cleaning(**recipe["cleaning"])
         provenance_file = folder / "provenance.json"
-        provenance = read_json(provenance_file) if provenance_file.exists() else {}
-        hashes = provenance.get("subwords", {}).get("vocab_sha256", {})
+        self.provenance = read_json(provenance_file) if provenance_file.exists() else {}
+        hashes = self.provenance.get("subwords", {}).get("vocab_sha256", {})
         self.source, self.target = load_vocabularies(folder, hashes)
         settings: ModelConfig = TypeAdapter(ModelConfig).validate_python(config["model"])
         sizes = [config["vocabulary"][side] for side in SIDES]

@@ -102,7 +102,10 @@ def test_short_translations_are_counted(capsys: pytest.CaptureFixture[str]) -> N
     assert capsys.readouterr().err == ""
     translate_lines(cast(Translator, echo), sentences, ["x" * 30, "x" * 30, "x" * 31], Decoding())
     sentences.report()
-    assert "less than half of the length that the training text lets expect: 2; text" in capsys.readouterr().err
+    assert (
+        f"less than half as long as is usual in the training text: 2, the first that of '{'x' * 30} …'"
+        in capsys.readouterr().err
+    )
     unknown = Sentences(("en", "zh"), len, 100)
     translate_lines(cast(Translator, echo), unknown, ["x" * 99], Decoding())
     assert unknown.short == 0
