@@ -5,7 +5,7 @@
 #   docker build -t nmt-translate --target translate .           the use of models alone, below 1 GB
 #   docker run --rm -it -v "$PWD/results:/home/nmt/project/results" nmt
 #   docker run --rm -i -v /models:/models:ro nmt-translate translate /models/mine < text.txt
-#   docker run --rm -p 8000:8000 nmt-translate serve /models/mine --host 0.0.0.0
+#   docker run --rm -p 8000:8000 -v /models:/models:ro nmt-translate serve /models/mine --host 0.0.0.0 --token "$TOKEN"
 #
 # Another base, such as one of your own registry: --build-arg BASE=registry.example/python:3.11. It needs Python 3.11 to
 # 3.14 with venv. CUDA comes with PyTorch's wheels; the host needs NVIDIA's driver and container toolkit (--gpus all).
