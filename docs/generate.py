@@ -125,8 +125,11 @@ def _option(option: click.Option, context: click.Context) -> list[str]:
     value = option.metavar or option.type.name.removesuffix(" range") + (f", {limits}" if limits else "")
     value = ", ".join(f"`{choice}`" for choice in choices) if choices else "" if option.is_flag else value
     default = shown if isinstance(shown := option.show_default, str) else option.to_info_dict()["default"]
+    if option.secondary_opts and isinstance(default, bool):
+        default = (option.opts if default else option.secondary_opts)[0].removeprefix("--")
     default = "required" if option.required else "" if default in (None, False, ()) else f"{default}"
-    return [", ".join(f"`{name}`" for name in option.opts), value, _text(default), _text(option.help or "")]
+    names = ", ".join(f"`{name}`" for name in option.opts + option.secondary_opts)
+    return [names, value, _text(default), _text(option.help or "")]
 
 
 def _table(head: str, rows: Sequence[Sequence[str]]) -> str:

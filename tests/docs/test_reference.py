@@ -74,7 +74,8 @@ def test_every_command_and_option_has_a_section_and_a_description() -> None:
         assert command.help and len(command.help) > 10, name
         rows = re.findall(r"^\| (.+?) \| .* \| .* \| (.*) \|$", sections[name], re.MULTILINE)[2:]
         options = [each for each in command.params if isinstance(each, click.Option)]
-        assert [row[0] for row in rows] == [", ".join(f"`{opt}`" for opt in each.opts) for each in options], name
+        names = [", ".join(f"`{opt}`" for opt in each.opts + each.secondary_opts) for each in options]
+        assert [row[0] for row in rows] == names, name
         assert all(meaning for _, meaning in rows), name
 
 
