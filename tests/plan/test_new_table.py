@@ -59,6 +59,13 @@ def test_a_table_is_written_that_the_plan_accepts_and_whose_splits_are_disjoint(
     assert 8 <= len(splits["valid"]) <= 35 and 8 <= len(splits["held_out"]) <= 35
 
 
+@pytest.mark.parametrize(("codes", "joint"), [("en-zh_Hant", False), ("en-pt_BR", True), ("hin-mr", True)])
+def test_a_joint_vocabulary_is_for_languages_of_one_script(project: Path, codes: str, joint: bool) -> None:
+    list(new_table("mine", codes, ["a.en", "a.de"], [], [], Path("config.yaml")))
+    small = load_table(Path("workflow/tables/mine.yaml")).systems["small"]
+    assert small.subwords.joint == joint and small.model.tied == ("all" if joint else "decoder")
+
+
 def test_one_file_as_both_sides_is_warned_of(project: Path) -> None:
     said = "\n".join(new_table("twice", "en-de", ["a.en", "a.en"], [], [], Path("config.yaml")))
     assert "warning: most pairs are equal on both sides" in said

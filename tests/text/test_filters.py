@@ -21,6 +21,7 @@ from nmt.system.files import DROPPED, read_json
 from nmt.text.clean import clean
 from nmt.text.filters import duplicates
 from nmt.text.filters.duplicates import Sketches
+from nmt.text.filters.judges import judge_of
 
 GOOD = [
     ("The dog runs through the green park.", "Der Hund rennt durch den grünen Park."),
@@ -81,6 +82,24 @@ def test_a_filter_drops_its_kind_and_nothing_else(tmp_path: Path, name: str) -> 
     ]
     words = [sum(len(pair[side].split()) for pair in GOOD) for side in range(2)]
     assert report["words"] == {"en": words[0], "de": words[1]}
+
+
+@pytest.mark.parametrize(
+    ("kind", "languages", "good", "bad"),
+    [
+        ("script", ("eng_Latn", "zh_Hant"), ("The dog runs.", "這隻狗在跑。"), ("The dog runs.", "Der Hund rennt.")),
+        ("script", ("jpn", "hin_Deva"), ("犬がはしる", "कुत्ता दौड़ता है"), ("The dog", "कुत्ता दौड़ता है")),
+        ("language", ("eng", "pt_BR"), ("The dog runs in the park.", "O cachorro corre no parque."),
+         ("The dog runs in the park.", "Der Hund rennt durch den Park.")),
+    ],
+)  # fmt: skip
+def test_tags_with_a_script_or_region_are_judged_by_their_language(
+    kind: str, languages: tuple[str, str], good: tuple[str, str], bad: tuple[str, str]
+) -> None:
+    if kind == "language":
+        pytest.importorskip("py3langid")
+    [settings] = Cleaning.model_validate({"filters": [{"kind": kind}]}).filters
+    assert judge_of(settings, languages, [])([good, bad]) == [True, False]
 
 
 def test_marks_and_digits_of_other_scripts_agree(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from nmt.corpora.overlap import HeldOut, keys
 from nmt.corpora.sources import key
 from nmt.system.errors import ConfigError
 from nmt.system.lines import read_lines
+from nmt.text.languages import base
 
 Pair = tuple[str, str]
 Verdicts = list[bool]
@@ -57,7 +58,7 @@ class Judge(ABC):
     """A filter that judges batches of pairs; made once in each process.
 
     Args:
-        languages: codes of source and target.
+        languages: tags of source and target.
     """
 
     def __init__(self, languages: Sequence[str]) -> None:
@@ -87,7 +88,7 @@ class _Language(_Each):
     def __init__(self, settings: LanguageFilter, languages: Sequence[str]) -> None:
         super().__init__(languages)
         self._minimum, self._shortest, self._identifier = settings.minimum, settings.shortest, identifier(WHERE)
-        if unknown := [code for code in languages if _base(code) not in self._identifier.labels]:
+        if unknown := [code for code in languages if base(code) not in self._identifier.labels]:
             raise ConfigError(
                 f"{WHERE}: py3langid does not know '{unknown[0]}'; take kind: script, or leave the filter out"
             )
@@ -95,13 +96,8 @@ class _Language(_Each):
     def keeps(self, text: str, language: str) -> bool:
         if sum(map(str.isalpha, text)) < self._shortest:
             return True
-        (found, _), expected = self._identifier.classify(text), _base(language)
+        (found, _), expected = self._identifier.classify(text), base(language)
         return bool(found == expected or dict(self._identifier.rank(text))[expected] >= self._minimum)
-
-
-def _base(code: str) -> str:
-    """Return the language of a code that may name a region or script too: ``pt-BR`` → ``pt``."""
-    return code.partition("-")[0]
 
 
 @cache
@@ -129,8 +125,8 @@ class _Script(_Each):
 
 def _letters(script: str | None, language: str) -> Any:
     """Return the pattern of a letter or mark of a language's script; raises ConfigError for an unknown script."""
-    names = ["Han", "Hiragana", "Katakana"] if _base(language) == "ja" and not script else []
-    names = names or [script or SCRIPTS.get(_base(language), "Latin")]
+    names = ["Han", "Hiragana", "Katakana"] if base(language) == "ja" and not script else []
+    names = names or [script or SCRIPTS.get(base(language), "Latin")]
     try:
         return regex.compile("[" + "".join(rf"\p{{Script={name}}}" for name in names) + r"\p{Mn}\p{Mc}]")
     except regex.error:
@@ -242,7 +238,7 @@ def judge_of(settings: Filter, languages: Sequence[str], held_out: Sequence[Sequ
 
     Args:
         settings: of the filter.
-        languages: codes of source and target.
+        languages: tags of source and target.
         held_out: files of the sides of validation text and each test set.
 
     Raises:
