@@ -1,4 +1,4 @@
-"""Tables with a system of several pairs of languages: what runs, and what the report says of each pair."""
+"""Tables of several pairs of languages, or whose languages name a script: what runs, and what the report says."""
 
 from pathlib import Path
 
@@ -45,3 +45,18 @@ def test_a_table_has_a_row_for_each_pair(tmp_path: Path) -> None:
         ("en-de", ["both"]), ("de-fr", ["both"]), ("en-de", ["one"]),
     ]  # fmt: skip
     assert jobs(project.snakemake("--dry-run", "table_pairs").stdout) == {}
+
+
+@pytest.mark.integration
+def test_word_vectors_are_learned_for_a_language_with_a_script(tmp_path: Path) -> None:
+    text = {split: {"en": "a.en", "zh_Hant": "a.zh"} for split in ("train", "valid")}
+    vectors = {"source": {"text": "own"}, "target": {"text": "own"}}
+    system = {"corpus": "own", "languages": "en-zh_Hant", "word_vectors": vectors, "training": TRAINING}
+    table = {"caption": "Own text", "tests": ["test"], "systems": {"one": system}}
+    rows = [{"label": "one", "system": "one", "at": "last"}]
+    for name in ("a.en", "a.zh"):
+        (tmp_path / name).write_text("a\n")
+    done = Project(
+        tmp_path, {"own": table | {"rows": rows}}, corpora={"own": text | {"tests": {"test": text["valid"]}}}
+    ).snakemake("--dry-run")
+    assert jobs(done.stdout).get("word_vectors") == 2, done.stdout
