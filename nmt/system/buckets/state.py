@@ -86,13 +86,14 @@ class StoredState:
     def fetch(self) -> int | None:
         """Copy the state from the bucket if it is further than the one here; return its update, or None.
 
-        State of another training here stays; `nmt train` compares their identities.
+        State of another training here stays; `nmt train` compares their identities. As in `send`, a checkpoint's last
+        file comes last, so a fetch that was interrupted is made again.
         """
         names = self.bucket.sizes()
         there, here = _newest(names), _newest(self._files())
         if MARK not in names or (self.folder.exists() and (here >= there or not self._is_same())):
             return None
-        for name in names:
+        for name in sorted(names, key=_order):
             self.bucket.fetch(name, self.folder / name)
         return there
 

@@ -15,17 +15,21 @@ from nmt.system.errors import ConfigError
 
 
 class Memory:
-    """A bucket in memory that can break after some files."""
+    """A bucket in memory that can break after some files; it lists the files as S3 does, by name."""
 
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {}
-        self.order: list[str] = []
+        self.order: list[str] = []  # of what was sent
+        self.fetched: list[str] = []
         self.breaks_after: int | None = None
 
     def sizes(self) -> dict[str, int]:
-        return {name: len(content) for name, content in self.files.items()}
+        return {name: len(content) for name, content in sorted(self.files.items())}
 
     def fetch(self, name: str, file: Path) -> None:
+        if self.breaks_after == len(self.fetched):
+            raise ConnectionError("no route to host")
+        self.fetched.append(name)
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(self.files[name])
 
@@ -91,13 +95,25 @@ def test_another_machine_goes_on_from_the_newest_whole_checkpoint(state: Path, t
     bucket.breaks_after = 7  # all but the last file of update 20
     with pytest.raises(ConnectionError):
         StoredState(state, bucket).send()
+    bucket.breaks_after = None
     there = tmp_path / "other" / "state"
     assert StoredState(there, bucket).fetch() == 10
     assert (there / "log.jsonl").read_bytes() == (state / "log.jsonl").read_bytes()
-    bucket.breaks_after = None
     StoredState(state, bucket).send()
     assert StoredState(there, bucket).fetch() == 20  # it is further
     assert StoredState(there, bucket).fetch() is None
+
+
+@pytest.mark.parametrize("files", range(8))
+def test_a_fetch_that_broke_off_is_made_again(state: Path, tmp_path: Path, files: int) -> None:
+    bucket, there = Memory(), tmp_path / "other" / "state"
+    StoredState(state, bucket).send()
+    bucket.breaks_after = files
+    with pytest.raises(ConnectionError):
+        StoredState(there, bucket).fetch()
+    bucket.breaks_after = None
+    assert StoredState(there, bucket).fetch() == 20
+    assert {name: (there / name).read_bytes() for name in bucket.files} == bucket.files
 
 
 def test_state_of_another_training_stays_and_replaces_that_in_the_bucket(state: Path, tmp_path: Path) -> None:
