@@ -79,16 +79,16 @@ def encode_corpus(
             for text in chain.from_iterable(pairs):
                 _encode_side(chunks, text, _dropouts(split, config), shard)
         return
-    try:
-        with atomic_directory(out, "meta.json") as folder:
+    with atomic_directory(out, "meta.json") as folder:
+        try:
             splits = {
                 split: _encode_split(chunks, split, dict(zip(folders, pairs, strict=True)), config, folder)
                 for split, pairs in texts.items()
             }
             _write_rest(folder, folders, subwords, languages, splits)
-    except DataError:
-        chunks.delete()  # the data is faulty, so they are useless
-        raise
+        except DataError:
+            chunks.delete()  # the data is faulty, so they are useless
+            raise
     chunks.delete()
 
 

@@ -89,16 +89,17 @@ def clean(raw: Path, out: Path, recipe: Cleaning, languages: str, jobs: int = 1,
             for split, files in texts.items():
                 _clean_chunks(chunks, split, files, recipe, run, shard)
             return
-        try:
-            _clean_and_join(chunks, texts, out, recipe, settings, run)
-        except DataError:
-            chunks.delete()  # the data is faulty, so they are useless
-            raise
+        with atomic_directory(out, "report.json") as part:
+            try:
+                _clean_and_join(chunks, texts, part, recipe, settings, run)
+            except DataError:
+                chunks.delete()  # the data is faulty, so they are useless
+                raise
     chunks.delete()
 
 
 def _clean_and_join(
-    chunks: Chunks, texts: dict[str, list[Path]], out: Path, recipe: Cleaning, settings: dict[str, Any], run: Any
+    chunks: Chunks, texts: dict[str, list[Path]], part: Path, recipe: Cleaning, settings: dict[str, Any], run: Any
 ) -> None:
     """Clean all missing chunks, join them to the files of each split and write the report."""
     report, near, own = dict[str, Any](), dict[str, int](), settings["corpus"] not in names()
@@ -106,28 +107,27 @@ def _clean_and_join(
     languages: list[str] = settings["languages"].split("-")
     spaceless = [is_spaceless(language) for language in languages]
     _warn_of_missing_rules(languages, next(iter(texts.values())), recipe)
-    with atomic_directory(out, "report.json") as part:
-        for split, files in texts.items():
-            places = _clean_chunks(chunks, split, files, recipe, run)
-            outs, training = [part / file.name for file in files], split == "train"
-            unique = training and recipe.deduplicate
-            counts = join(places, outs, part / DROPPED if training else None, unique, spaceless)
-            report[split] = _report(counts, settings["languages"])
-            _warn_of_text(split, files, counts, tokenises=own and recipe.tokenize == "moses")
-            if training and recipe.filters:
-                report[split] = _filter(report[split], files, part, recipe, list(held_out.values()), run)
-            if training:
-                _check_not_empty(report[split], files[0].parent, recipe)
-                near = near_training_text(files, part / DROPPED, held_out, run) if own else {}
-            elif near.get(split):
-                report[split]["near_training"] = near[split]
-                say(f"{files[0]}: {near[split]:,} of {counts['read']:,} pairs nearly equal training text")
-            for file, words in zip(files, (counts["source_words"], counts["target_words"]), strict=True):
-                if not words:
-                    raise DataError(
-                        f"{file}: expected sentences, got {counts['read']} lines without a word; add text to the file"
-                    )
-        write_json(part / "report.json", settings | {"splits": report})
+    for split, files in texts.items():
+        places = _clean_chunks(chunks, split, files, recipe, run)
+        outs, training = [part / file.name for file in files], split == "train"
+        unique = training and recipe.deduplicate
+        counts = join(places, outs, part / DROPPED if training else None, unique, spaceless)
+        report[split] = _report(counts, settings["languages"])
+        _warn_of_text(split, files, counts, tokenises=own and recipe.tokenize == "moses")
+        if training and recipe.filters:
+            report[split] = _filter(report[split], files, part, recipe, list(held_out.values()), run)
+        if training:
+            _check_not_empty(report[split], files[0].parent, recipe)
+            near = near_training_text(files, part / DROPPED, held_out, run) if own else {}
+        elif near.get(split):
+            report[split]["near_training"] = near[split]
+            say(f"{files[0]}: {near[split]:,} of {counts['read']:,} pairs nearly equal training text")
+        for file, words in zip(files, (counts["source_words"], counts["target_words"]), strict=True):
+            if not words:
+                raise DataError(
+                    f"{file}: expected sentences, got {counts['read']} lines without a word; add text to the file"
+                )
+    write_json(part / "report.json", settings | {"splits": report})
 
 
 def _filter(

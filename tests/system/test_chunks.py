@@ -115,6 +115,18 @@ def test_a_faulty_text_leaves_no_chunks(tmp_path: Path, monkeypatch: pytest.Monk
     assert [path.name for path in tmp_path.iterdir()] == ["raw"]
 
 
+def test_a_wrong_folder_to_write_costs_no_chunk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cleaning, "CHUNK", 11)
+    raw, out = write_raw(tmp_path / "raw", train=PAIRS, valid=PAIRS[:5]), tmp_path / "clean"
+    clean(raw, out, RECIPES[0], "en-de", shard=Shard(1, 1))
+    chunks = set((tmp_path / "clean.chunks").rglob("*"))
+    out.mkdir()
+    (out / "notes.txt").touch()
+    with pytest.raises(DataError, match="expected a folder to write that is new"):
+        clean(raw, out, RECIPES[0], "en-de")
+    assert len(chunks) > 10 and set((tmp_path / "clean.chunks").rglob("*")) == chunks
+
+
 @pytest.mark.parametrize("full", [1, 3, 1000])
 def test_repeats_are_those_that_a_set_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full: int) -> None:
     monkeypatch.setattr("nmt.text.repeats.FULL", full)
