@@ -92,7 +92,7 @@ class Updates:
             number=number,
             epoch=epoch + epoch_ends,
             batch=0 if epoch_ends else taken,
-            epoch_fraction=epoch + taken / len(batches),
+            epoch_fraction=epoch + (1 if epoch_ends else taken / len(batches)),
             pieces=sum(map(self.data.pieces, group)),
             sentences=sum(map(len, group)),
             seed=dropout_seed(self._seed, number, self._processes.rank),

@@ -130,7 +130,7 @@ def test_updates_draw_the_order_that_is_written_out_by_hand(encoded: Path) -> No
     for update, indices in zip(found, expected, strict=True):
         assert rows(update) == [[tuple(data.target.pieces(i)) for i in indices]]
     assert [update.number for update in found if update.batch == 0] == [20]
-    assert found[19].epoch == 1 and found[20].epoch_fraction == pytest.approx(1 + 1 / 27)
+    assert found[19].epoch == found[19].epoch_fraction == 1 and found[20].epoch_fraction == pytest.approx(1 + 1 / 27)
 
 
 def test_shares_are_the_weights_and_change_at_the_update(encoded: Path) -> None:
