@@ -125,10 +125,11 @@ class OwnPart:
         if kind == "parquet":
             yield from tables.read_parquet(path, languages, keys)
             return
+        if kind == "text":
+            yield from ((line,) for line in Text(path, str(path), member).lines())
+            return
         with packed.opened(path, member) as stream:
-            if kind == "text":
-                yield from ((line,) for line in Text(path, str(path), member).lines())
-            elif kind == "tsv":
+            if kind == "tsv":
                 yield from tables.read_tsv(stream, name, languages, columns or self.source.sides)
             elif kind == "jsonl":
                 yield from tables.read_jsonl(stream, name, languages, keys)

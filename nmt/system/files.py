@@ -23,7 +23,7 @@ os.umask(UMASK)
 MARKS = ("corpus.json", "report.json", "subwords.json", "meta.json", "provenance.json")
 """One file each that identifies a folder of raw text, cleaned text, subwords, encoded text, or a model."""
 DROPPED = "train.dropped.txt"
-"""Line numbers, from 1, of the raw training lines that cleaning dropped. If it dropped no line, there is no file."""
+"""Line numbers, from 1, of the raw training lines that cleaning dropped."""
 
 
 class _JsonObject(dict[str, Any]):

@@ -168,6 +168,8 @@ class _Zstandard(io.RawIOBase):
         return True
 
     def read(self, size: int = -1) -> bytes:
+        if size < 0:
+            return self.readall()
         while not self._block and self._advance():
             pass
         block, self._block = self._block[:size], self._block[size:]
