@@ -18,6 +18,8 @@ KINDS = {"test process": resource.RUSAGE_SELF, "process that a test started": re
 started: list[str] = []
 """What the current unit test has started."""
 guarded, peaks = [False], dict.fromkeys(KINDS, 0)
+forked = 0
+"""Peak memory, in KiB, of the processes of forks, which are no children of this process."""
 
 
 def _audit(event: str, arguments: tuple[Any, ...]) -> None:
@@ -64,7 +66,8 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
 
 def _measure() -> dict[str, int]:
     """Return the peak memory so far by kind, in MiB; of several processes it is that of the largest."""
-    return {kind: resource.getrusage(who).ru_maxrss // 1024 for kind, who in KINDS.items()}
+    own, children = (resource.getrusage(who).ru_maxrss for who in KINDS.values())
+    return dict(zip(KINDS, (own // 1024, max(children, forked) // 1024), strict=True))
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
