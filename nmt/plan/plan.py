@@ -261,8 +261,12 @@ class Plan:
 
     def decoding(self, slug: str) -> Decoding:
         """The decoding whose slug a path has."""
+        return choose("no decoding", slug, self._decoding_by_slug)
+
+    @cached_property
+    def _decoding_by_slug(self) -> dict[str, Decoding]:
         decodings = [row.decoding for table in self.tables.values() for row in table.rows]
-        return choose("no decoding", slug, {decoding_slug(decoding): decoding for decoding in decodings})
+        return {decoding_slug(decoding): decoding for decoding in decodings}
 
     def vectors(self, system: System) -> dict[str, Path]:
         """The files of word vectors that a system's embeddings start from, by side; raises ConfigError."""
