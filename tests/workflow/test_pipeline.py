@@ -126,7 +126,8 @@ def test_scenes_with_their_pictures(tmp_path: Path) -> None:
 @pytest.mark.skipif("NMT_MIRROR" not in os.environ, reason="NMT_MIRROR (a folder with Multi30K) is not set")
 def test_multi30k_cut_to_a_few_hundred_pairs(tmp_path: Path) -> None:
     system = {**SYSTEM, "corpus": "multi30k", "cleaning": {"characters": "latin"}, "subwords": {"size": 500}}
-    check_results(run(trial(tmp_path, "test_2016_flickr", system, limit=300)), "test_2016_flickr")
+    project = trial(tmp_path, "test_2016_flickr", system, limit=300, tracking={"live": False})
+    check_results(run(project), "test_2016_flickr")
 
 
 def back_translating(corpus: str, text: str, test: str, **model: object) -> dict[str, Any]:
