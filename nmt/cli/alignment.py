@@ -142,6 +142,7 @@ def _number_or(*words: str) -> Callable[..., int | str]:
     help="The sentence's picture: draws where on it a multimodal model looked, DIR/image.png; without --part, --words.",
 )
 @search_options
+@direction_options
 @device_options
 def attention(
     model: Path,
@@ -152,6 +153,8 @@ def attention(
     head: Any,
     words: bool,
     image: Path | None,
+    source_language: str | None,
+    target_language: str | None,
     device: str,
     threads: int | None,
     **search: Any,
@@ -159,7 +162,7 @@ def attention(
     """Translate SENTENCE with MODEL and draw the attention of a sub-layer; writes DIR/PART.png, .svg and .json."""
     from nmt.report.figures.attention_maps import write, write_over
 
-    translator = load_translator(model, device, threads, single=True)
+    translator = load_translator(model, device, threads, True, source_language, target_language)
     if not (line := translator.clean(sentence)):
         raise ConfigError(f"SENTENCE: expected words, got '{sentence}'; give a sentence in quotes")
     decoding = decoding_of(search)

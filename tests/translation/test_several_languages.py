@@ -113,6 +113,9 @@ def test_commands_name_the_language(folder: Path, tmp_path: Path) -> None:
     code, output = run("decode", model, text, tmp_path / "out/hypotheses.txt", *options)
     assert code == 0, output
     assert read_json(tmp_path / "out/decoding.json")["languages"] == "en-fr"
+    code, output = run("attention", model, text.read_text(), "--out", tmp_path / "maps", *options)
+    assert code == 0 and all(word.startswith("fr") for word in output.split())
+    assert read_json(tmp_path / "maps/source.json")["columns"][:2] == ["<s>", "<2fr>"]
     code, output = run("translate-text", model, text, tmp_path / "added/translations.txt", *options)
     assert code == 0, output
     assert read_json(tmp_path / "added/decoding.json")["languages"] == "en-fr"
