@@ -102,21 +102,22 @@ class Overlay:
             return False
 
     def model(self, table: str, system: str, seed: int | str, at: str) -> bool:
-        """Link the model of a training at a checkpoint selection; return whether it is linked."""
-        return self.link(self.layout.selected(table, system, seed, at), given=self.training(table, system, int(seed)))
+        """Link the model of a seed, or of an ensemble and its members (``1-2-3``); return whether it is linked."""
+        models = {int(member): self.layout.selected(table, system, member, at) for member in str(seed).split("-")}
+        linked = all([self.link(model, given=self.training(table, system, one)) for one, model in models.items()])  # noqa: C419
+        return linked if len(models) == 1 else self.link(self.layout.selected(table, system, seed, at), given=linked)
 
     def row(self, table: str, row: Row, model: int | str) -> None:
         """Link a row's models, translations and scores, as far as they belong together."""
         assert row.system
-        test, members = self.plan.table(table).test_of(row), [int(seed) for seed in str(model).split("-")]
-        tested, folder = self.plan.tested(table, row.system, test), self.layout.scores(table, row, test, model)
+        test = self.plan.table(table).test_of(row)
+        tested = self.plan.tested(table, row.system, test)
+        folder = self.layout.scores(table, row, test, model)
         decoded, scored = ([folder / name for name in names] for names in (DECODED, SCORED))
-        models = all([self.model(table, row.system, seed, row.at) for seed in members])  # noqa: C419  links all of them
-        if len(members) > 1:
-            models = self.link(self.layout.model(table, row, model), given=models)
+        linked = self.model(table, row.system, model, row.at)
         made = [folder for folder in self.layout.texts(tested, test) if folder != self.layout.raw(tested)]
         texts = self.link(*made, given=self.raw(tested))
-        has_inputs = models and texts and self.features(tested, [test], row) and self._has_lines(table, test, folder)
+        has_inputs = linked and texts and self.features(tested, [test], row) and self._has_lines(table, test, folder)
         self.link(*scored, given=self.link(*decoded, given=has_inputs))
 
     def features(self, system: System, names: Sequence[str], row: Row | None = None) -> bool:

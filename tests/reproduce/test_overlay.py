@@ -42,21 +42,35 @@ def write(folder: Path, *names: str, text: str = "{}") -> None:
 def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plan:
     """A plan, and all its files as another workflow has left them in the shared folder."""
     monkeypatch.chdir(tmp_path)
-    made = load(tmp_path, results="shared", shared_results=None)
-    run, layout = Run(made, "t", "one", 1), made.layout
-    write(layout.raw(run.system), "corpus.json", "train.en")
-    for folder in (layout.clean(run.system), layout.subwords(run.system), run.folder / "state/checkpoints"):
+    return finished(tmp_path, TABLE)
+
+
+def finished(folder: Path, table: dict[str, Any], **settings: object) -> Plan:
+    """A plan of a table, and all files of its systems and rows in the shared folder."""
+    made = load(folder, table, results="shared", shared_results=None, **settings)
+    for system, seed in made.runs("t"):
+        finish(Run(made, "t", system, seed))
+    for row in made.table("t").rows:
+        for model in made.table("t").models_of(row, made.settings.seeds):
+            for part in (*str(model).split("-"), model):
+                write(made.layout.model("t", row, part), "weights.safetensors")
+            write(made.layout.scores("t", row, "test", model), *DECODED, *SCORED, text="[]")
+    write(made.layout.results / "tables", "t.json", "t.html")
+    return load(folder, table, **settings)
+
+
+def finish(run: Run) -> None:
+    """Write the files of a training and of its text."""
+    for one in run.system.by_pair:
+        write(run.layout.raw(one), "corpus.json", "train.en")
+        write(run.layout.clean(one), "file")
+    for folder in (run.layout.subwords(run.system), run.folder / "state/checkpoints"):
         write(folder, "file")
     write(run.encoded, "meta.json", text='{"splits": {"train": 1}, "subwords": {"size": 2}}')
     config = Experiment.model_validate_json(experiment(run.system)).model_dump(mode="json")
     record = {"config": config, "data": {"train": 1}, "subwords": {"size": 2}}
     write(run.folder, "training.json", "log.jsonl", text=json.dumps(record))
     write(run.folder / "state", "identity.json", text='{"identity": 1}')
-    row = made.table("t").rows[0]
-    write(layout.model(row=row, table="t", seed=1), "weights.safetensors")
-    write(layout.scores("t", row, "test", 1), *DECODED, *SCORED, text="[]")
-    write(layout.results / "tables", "t.json", "t.html")
-    return load(tmp_path)
 
 
 def links(folder: Path) -> set[str]:
@@ -73,6 +87,27 @@ def test_what_is_complete_is_linked_with_its_date(plan: Plan, tmp_path: Path) ->
     assert links(Path("results")) == {str(path.relative_to("results")) for path in linked}
     assert all(path.lstat().st_mtime_ns == path.stat().st_mtime_ns for path in linked)
     assert not (tmp_path / "results/tables").exists(), "a table is made of one's own"
+
+
+@pytest.mark.parametrize("missing", [None, "runs/t/back/seed2/training.json", "runs/t/back/seed1-2/best/model"])
+def test_text_translated_by_an_ensemble_is_linked_with_all_its_models(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: str | None
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    added = {"model": "t/back", "seed": "1-2", "text": "scenes"}
+    systems = {"one": {**SYSTEM, "back_translation": added}, "back": {**SYSTEM, "languages": "de-en", "seeds": [1, 2]}}
+    rows = [*TABLE["rows"], {"label": "back", "system": "back", "ensemble": True}]
+    plan = finished(tmp_path, {**TABLE, "systems": systems, "rows": rows}, seeds=[1])
+    one = plan.system("t", "one")
+    write(Path("shared/corpora/scenes/en-de/raw"), "corpus.json")
+    write(Path("shared/corpora/scenes/de/raw"), "corpus.json")
+    write(Path("shared") / plan.layout.translations(one).relative_to("results"), *overlay.TRANSLATED)
+    if missing:
+        Path("shared", missing).rename("away")
+    link_shared(plan, ["t"])
+    training = plan.layout.run("t", "one", 1) / "training.json"
+    assert {plan.layout.raw(one).is_symlink(), training.is_symlink()} == {missing is None}
+    assert plan.layout.selected("t", "back", 1, "best").is_symlink()
 
 
 def test_another_training_is_ones_own_and_so_is_all_that_follows(plan: Plan, tmp_path: Path) -> None:
