@@ -67,9 +67,14 @@ class Overlay:
     def _text(self, folder: str) -> bool:
         """Link the texts and vocabularies up to a folder of encoded text; return whether all are linked."""
         system, layout = self.plan.system_for(folder), self.layout
-        cleaned, sample = self.link(layout.clean(system), given=self.raw(system)), layout.sample(system)
-        self.link(sample / "raw", sample / "clean", given=cleaned)
+        cleaned = all([self.clean(one) for one in system.by_pair])  # noqa: C419  links all of them
         return self.link(layout.encoded(system), given=self.link(layout.subwords(system), given=cleaned))
+
+    def clean(self, system: System) -> bool:
+        """Link the raw and the cleaned text of a pair of languages, and a sample; return whether both are linked."""
+        cleaned, sample = self.link(self.layout.clean(system), given=self.raw(system)), self.layout.sample(system)
+        self.link(sample / "raw", sample / "clean", given=cleaned)
+        return cleaned
 
     def raw(self, system: System) -> bool:
         """Link raw text, and what its added pairs were made from; return whether it is linked."""
@@ -108,15 +113,15 @@ class Overlay:
         return linked if len(models) == 1 else self.link(self.layout.selected(table, system, seed, at), given=linked)
 
     def row(self, table: str, row: Row, model: int | str) -> None:
-        """Link a row's models, translations and scores, as far as they belong together."""
+        """Link a row's models, test set, translations and scores, as far as they belong together."""
         assert row.system
         test = self.plan.table(table).test_of(row)
-        tested = self.plan.tested(table, row.system, test)
+        tested = self.plan.tested(table, row.system, test, row.pair)
         folder = self.layout.scores(table, row, test, model)
         decoded, scored = ([folder / name for name in names] for names in (DECODED, SCORED))
         linked = self.model(table, row.system, model, row.at)
         made = [folder for folder in self.layout.texts(tested, test) if folder != self.layout.raw(tested)]
-        texts = self.link(*made, given=self.raw(tested))
+        texts = self.link(*made, given=self.clean(tested))
         has_inputs = linked and texts and self.features(tested, [test], row) and self._has_lines(table, test, folder)
         self.link(*scored, given=self.link(*decoded, given=has_inputs))
 

@@ -89,6 +89,21 @@ def test_what_is_complete_is_linked_with_its_date(plan: Plan, tmp_path: Path) ->
     assert not (tmp_path / "results/tables").exists(), "a table is made of one's own"
 
 
+def test_a_system_with_several_pairs_is_linked_with_the_text_of_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    system = {**SYSTEM, "languages": ["en-de", "en-fr"], "subwords": {"joint": True}}
+    plan = finished(tmp_path, {**TABLE, "systems": {"one": system}})
+    link_shared(plan, ["t"])
+    texts = [*map(plan.layout.raw, plan.system("t", "one").by_pair), plan.layout.encoded(plan.system("t", "one"))]
+    scores = [plan.layout.scores("t", row, "test", 1) / "scores.json" for row in plan.table("t").rows]
+    assert len(scores) == 2 and all(path.is_symlink() for path in (*texts, *scores))
+    Path("shared/corpora/scenes/en-fr/raw/corpus.json").unlink()
+    link_shared(plan, ["t"])
+    assert {name.split("/")[0] for name in links(Path("results"))} == {"corpora"}, "a part of the text is missing"
+
+
 @pytest.mark.parametrize("missing", [None, "runs/t/back/seed2/training.json", "runs/t/back/seed1-2/best/model"])
 def test_text_translated_by_an_ensemble_is_linked_with_all_its_models(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: str | None
