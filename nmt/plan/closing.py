@@ -14,11 +14,14 @@ from nmt.system.files import Json, read_json
 from nmt.system.warnings import StageWarning
 
 
-def requested_tables(settings: Workflow, targets: Iterable[str]) -> list[str]:
-    """The tables that a run builds: those of the targets, else those of the settings; none for ``inputs_NAME``."""
-    targets = list(targets)
-    named = [name.removeprefix("table_") for name in targets if name.startswith("table_")]
-    return named if named or any(name.startswith("inputs_") for name in targets) else settings.tables
+def requested_tables(settings: Workflow, targets: Iterable[str], kinds: Sequence[str] = ("table",)) -> list[str]:
+    """The tables of the targets ``KIND_NAME`` of some kinds; those of the settings, if no target names a table.
+
+    ``table_NAME`` builds a table, ``comet_NAME`` makes only the scores of its rows, and ``inputs_NAME`` only what these
+    are made from.
+    """
+    named = [(kind, name) for kind, _, name in (target.partition("_") for target in targets) if name]
+    return [name for kind, name in named if kind in kinds] if named else settings.tables
 
 
 def closing_words(plan: Plan, targets: Iterable[str], here: Path) -> str:

@@ -36,7 +36,7 @@ class Plan:
         Args:
             settings: the content of ``config.yaml``, with the values of the command line laid over it.
             where: its file, for messages.
-            targets: those of the command line, ``table_NAME`` and ``inputs_NAME``.
+            targets: those of the command line, ``table_NAME``, ``comet_NAME`` and ``inputs_NAME``.
             own_files: whether the user's own text must exist; encoded text can do without.
 
         Raises:

@@ -190,7 +190,8 @@ def test_the_inputs_of_a_table_need_no_tool_of_another() -> None:
     settings = plan().settings
     assert requested_tables(settings, []) == requested_tables(settings, ["all"]) == ["one"]
     assert requested_tables(settings, ["table_two"]) == ["two"]
-    assert requested_tables(settings, ["inputs_two"]) == []
+    assert requested_tables(settings, ["inputs_two"]) == requested_tables(settings, ["comet_two"]) == []
+    assert requested_tables(settings, ["comet_two", "inputs_three"], ("table", "comet")) == ["two"]
 
 
 @pytest.mark.parametrize(("device", "claims"), [("cpu", False), ("auto", True), ("cuda", True)])

@@ -287,6 +287,7 @@ WRONG = {
     "table": (["--config", "tables=[onee]"], "workflow/tables/onee.yaml: no such file"),
     "target": (["table_onee"], "no target 'table_onee'; did you mean 'table_one'?"),
     "target of inputs": (["inputs_onee"], "no target 'inputs_onee'; did you mean 'inputs_one'?"),
+    "target of COMET": (["comet_onee"], "no target 'comet_onee'; did you mean 'comet_one'?"),
     "system": (
         ["results/runs/one/smal/seed1/training.json"],
         "workflow/tables/one.yaml: no system 'smal'; did you mean 'small'?",
@@ -332,6 +333,8 @@ def test_a_wrong_table_that_nobody_asked_for_is_left_out(project: Project) -> No
     assert done.returncode == 0 and "draft.yaml, line 1: x: unknown key" in done.stdout
     asked = project.snakemake("--dry-run", "table_draft")
     assert asked.returncode == 1 and "draft.yaml, line 1: x: unknown key" in asked.stdout
+    other = project.snakemake("--dry-run", "comet_environment")
+    assert other.returncode == 0 and jobs(other.stdout) == {"comet_environment": 1}, other.stdout
 
 
 @pytest.mark.integration

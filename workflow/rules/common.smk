@@ -17,8 +17,9 @@ from nmt.system.files import sha256
 from nmt.system.buckets.copies import link_copies
 from nmt.system.gpus import available
 
-# Targets of the command line below; Snakemake gives its targets only after all rules are read.
-TARGETS = [argument for argument in sys.argv[1:] if argument.startswith(("table_", "inputs_"))]
+# Targets of tables on the command line; Snakemake gives its targets only after all rules are read.
+KINDS = "table_", "comet_", "inputs_"
+TARGETS = [target for target in sys.argv[1:] if target.startswith(KINDS) and target != "comet_environment"]
 CONFIG_FILE = str(workflow.configfiles[-1]) if workflow.configfiles else "config.yaml"
 
 

@@ -10,7 +10,7 @@ onstart:
     claim_files()
     if workflow.non_local_exec:
         watch_queue()
-    requested = [PLAN.tables[name] for name in requested_tables(PLAN.settings, TARGETS)]
+    requested = [PLAN.tables[name] for name in requested_tables(PLAN.settings, TARGETS, ("table", "comet"))]
     or_exit(check_tools, requested)
     systems = [system for table in requested for system in table.systems.values()]
     if not all(LAYOUT.vectors(text).exists() for one in systems for text in one.texts_of_vectors.values()):
