@@ -292,9 +292,9 @@ class _Gather:
         """Each cleaned corpus, with the systems that use it and the splits that they use."""
         uses: dict[Path, list[tuple[System, str, str]]] = {}
         for name in dict.fromkeys([*self.trained, *filter(None, map(self.table.text_system, self.table.rows))]):
+            trained = self.table.systems[name].pairs if name in self.trained else []
             tests = [self._tested(row) for row in self.table.rows if self.table.text_system(row) == name]
-            training = [(pair, split) for pair in self.table.systems[name].pairs for split in TRAINING]
-            for pair, split in dict.fromkeys((*training, *tests)):
+            for pair, split in dict.fromkeys([*itertools.product(trained, TRAINING), *tests]):
                 system = with_corpus_of(self.table.systems[name].of_pair(pair), split)
                 uses.setdefault(self.layout.clean(system), []).append((system, name, split))
         return [self._corpus(folder, users) for folder, users in uses.items()]

@@ -85,7 +85,8 @@ def _draw(
             elif figure in PROFILES:
                 draw_profile(figure, _texts(name, table, layout, seeds), folder / figure)
             else:
-                width = max(widths if figure == "positions-across" else [REPORTED, *widths])
+                shown = widths if figure == "positions-across" else [REPORTED, *widths]
+                width = max(shown, default=REPORTED)  # no system is trained
                 plots.draw(figure, curves, width, folder / figure, table.published_curves, table.nll_unit)
         if chart.is_filtered(corpora):
             chart.draw_filters(corpora, folder / chart.NAME)

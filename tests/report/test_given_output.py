@@ -70,6 +70,20 @@ def test_it_stands_beside_the_others(plan: Plan) -> None:
     assert layout.table("toy").with_suffix(".md").read_text() == page
 
 
+def test_a_system_may_only_say_whose_text_they_are_scored_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("theirs.de").write_text("".join(f"{line}\n" for line in THEIRS), encoding="utf-8")
+    rows = [{"label": "Theirs", "hypotheses": "theirs.de", "text_of": "small"}]
+    table = fakes.table(rows=rows, figures=["loss", "learning-curves", "positions-across"])
+    plan = Plan(Workflow.model_validate({"tables": ["toy"], "results": "results"}), {"toy": table})
+    fakes.write_results(plan.layout, "toy", table, [1])
+    score(plan)
+    report("toy", table, plan.layout, [1])
+    [corpus] = read_json(plan.layout.table("toy").with_suffix(".json"))["data"]
+    assert corpus["systems"] == ["small"] and list(corpus["splits"]) == ["test"], "no training text was used"
+    assert {file.stem for file in plan.layout.figures("toy").iterdir()} == {*table.figures}
+
+
 def change_text(_: Plan) -> None:
     Path("theirs.de").write_text(Path("theirs.de").read_text().replace("rennt", "geht"))
     os.utime("theirs.de", (10**9, 10**9))  # older than the scores
