@@ -122,11 +122,11 @@ class Lease:
             ended.set()
             thread.join()
             with suppress(Exception):  # of boto3: the lock expires by itself
-                if (found := self._place.read()) and found[1] == self._version:
+                if self._own_version():
                     self._place.delete()
 
     def _claim(self) -> None:
-        while not (version := self._place.create(self._content())):
+        while not (version := self._place.create(self._content()) or self._own_version()):
             if not (found := self._place.read()):
                 continue  # it was released meanwhile
             owner = json.loads(found[0])
@@ -166,11 +166,19 @@ class Lease:
     def _keep(self, ended: threading.Event, lost: Callable[[], object]) -> None:
         while not ended.wait(RENEWED):
             with suppress(Exception):  # of boto3: the bucket is away
-                if not (version := self._place.replace(self._content(), self._version)):
+                if not (version := self._place.replace(self._content(), self._version) or self._own_version()):
                     _say(self._name, "another run has taken the lock, so this one ends")
                     lost()
                     return
                 self._version = version
+
+    def _own_version(self) -> str | None:
+        """Return the version of the lock if this process wrote it, also if the bucket's answer to that was lost.
+
+        Without an answer boto3 writes again. That is refused, because the first write has changed the version.
+        """
+        found = self._place.read()
+        return found[1] if found and self._facts.items() <= json.loads(found[0]).items() else None
 
     def _content(self) -> bytes:
         self._facts.setdefault("since", time.strftime("%Y-%m-%d %H:%M:%S %Z"))

@@ -27,7 +27,7 @@ class Memory:
         self.versions = count(1)
 
     def create(self, content: bytes) -> str | None:
-        return self.replace(content, "")
+        return Memory.replace(self, content, "")
 
     def replace(self, content: bytes, version: str) -> str | None:
         with self.lock:
@@ -112,6 +112,22 @@ def test_the_lock_of_a_process_that_was_killed_here_is_taken_at_once(monkeypatch
     other(place, host=lease._facts["host"], process=2**22 + 1)  # above the largest number of a process
     with Lease(place, "s3://b/lock").held(ignored):
         assert json.loads(place.content)["user"] != "eva"
+
+
+@pytest.mark.parametrize("lost", ["create", "replace"])
+def test_a_lock_stays_ones_own_if_the_answer_to_a_write_was_lost(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], lost: str
+) -> None:
+    place, taken, known = Memory(), list[str](), set[str]()
+    write = getattr(place, lost)
+    monkeypatch.setattr(place, lost, lambda *request: [write(*request), write(*request)][1])  # as boto3 repeats it
+    with Lease(place, "s3://b/lock").held(lambda: taken.append("lost")):
+        end = time.monotonic() + LATER
+        while len(known) < 4 and not taken and time.monotonic() < end:
+            known.add(place.version)
+            time.sleep(0.01)
+    assert len(known) == 4 and not taken and not capsys.readouterr().err
+    assert not place.version, "it is released"
 
 
 @pytest.mark.integration
