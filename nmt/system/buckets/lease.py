@@ -14,12 +14,15 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any, Protocol
 
 from nmt.system.errors import DataError
 
 RENEWED, EXPIRY, LOOK = 20.0, 90.0, 5.0
 """Seconds between two renewals, until a lock without one expires, and between two looks at it."""
+MACHINE = ("host", "boot", "namespace")
+"""Facts of an owner that tell whose process its number counts. Machines may share a name, and so may containers."""
 _REFUSED = ("PreconditionFailed", "ConditionalRequestConflict", "NoSuchKey", "412", "409", "404")
 _UNKNOWN = ("NotImplemented", "501", "InvalidArgument")
 
@@ -96,6 +99,9 @@ class Lease:
     def __init__(self, place: LockObject, name: str) -> None:
         self._place, self._name, self._version = place, name, ""
         self._facts = {"user": getpass.getuser(), "host": socket.gethostname(), "process": os.getpid()}
+        with suppress(OSError):  # other systems than Linux have no such files
+            boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
+            self._facts |= {"boot": boot, "namespace": str(Path("/proc/self/ns/pid").readlink())}
 
     @contextmanager
     def held(self, lost: Callable[[], object]) -> Iterator[None]:
@@ -153,10 +159,11 @@ class Lease:
                 )
 
     def _is_dead(self, owner: dict[str, Any]) -> bool:
-        """Whether the owner is a process of this machine that has ended."""
+        """Whether the owner is a process of this machine that has ended; an earlier version named only its host."""
+        if any(owner[fact] != self._facts.get(fact) for fact in MACHINE if fact in owner):
+            return False
         try:
-            if owner["host"] == self._facts["host"]:
-                os.kill(int(owner["process"]), 0)
+            os.kill(int(owner["process"]), 0)
         except ProcessLookupError:
             return True
         except PermissionError:  # of another user

@@ -114,6 +114,18 @@ def test_the_lock_of_a_process_that_was_killed_here_is_taken_at_once(monkeypatch
         assert json.loads(place.content)["user"] != "eva"
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such facts")
+@pytest.mark.parametrize("fact", ["boot", "namespace"])
+def test_a_process_of_another_machine_or_container_of_that_name_is_not_taken_for_dead(fact: str) -> None:
+    place = Memory()
+    with Lease(place, "x").held(ignored):
+        facts = json.loads(place.content)
+    other(place, **facts | {fact: "another", "process": 2**22 + 1})
+    begun = time.monotonic()
+    with Lease(place, "s3://b/lock").held(ignored):
+        assert time.monotonic() - begun >= 0.4, "it may be alive until its lock expires"
+
+
 @pytest.mark.parametrize("lost", ["create", "replace"])
 def test_a_lock_stays_ones_own_if_the_answer_to_a_write_was_lost(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], lost: str
