@@ -25,6 +25,7 @@ from nmt.system.errors import ConfigError, DataError
 from nmt.system.gpus import PER_GPU, available
 from nmt.system.interrupt import Interrupted, signal_handlers
 from nmt.system.locks import exclusive
+from nmt.system.workers import available_cores
 
 OUTCOMES = ("done", "unfinished", "failed", "left out")
 POLL = 0.2  # seconds between looks at the clock
@@ -148,7 +149,7 @@ def _try_make(run: Run, clock: Clock, at_once: int) -> str:
 
 def _make(run: Run, clock: Clock, at_once: int) -> None:
     """Train a system to its end and make its rows."""
-    device, threads = run.plan.settings.device, max(1, len(os.sched_getaffinity(0)) // at_once)
+    device, threads = run.plan.settings.device, max(1, available_cores() // at_once)
     log = _log(run.plan, f"{run.table}/{run.name}-seed{run.seed}")
     with PARENTS:
         for command in run.parent_model():

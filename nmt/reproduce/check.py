@@ -1,6 +1,5 @@
 """What building a table would do: what is there, what is missing, and how long it may take (``nmt check``)."""
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from nmt.plan.layout import SAMPLE, table_path
 from nmt.plan.plan import Plan
 from nmt.reproduce.estimate import Estimate, decoding, estimate, job_seconds, spoken
 from nmt.reproduce.runs import Run
+from nmt.system.workers import available_cores
 
 START = 4.0
 """Seconds of Snakemake itself."""
@@ -29,7 +29,7 @@ def check(plan: Plan, table: str, cores: int | None = None) -> Iterator[str]:
     Raises:
         ConfigError, DataError: text that the table needs is missing or faulty.
     """
-    cores = cores or len(os.sched_getaffinity(0))
+    cores = cores or available_cores()
     runs = [Run(plan, table, *run) for run in plan.runs(table)]
     yield f"{table_path(table)}: {_count(len(plan.table(table).rows), 'row')}, {_count(len(runs), 'training')}"
     estimates, total, starts = dict[str, Estimate](), START, OF_TABLE

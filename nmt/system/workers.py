@@ -34,6 +34,11 @@ def _copies() -> Any:
     return Copies()
 
 
+def available_cores() -> int:
+    """Return how many cores this process may use; on macOS and Windows, which do not say so, all of the machine."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def processes_for(device: str, threads: int | None = None) -> int:
     """Return how many processes can replace ``threads``: one on a GPU or without fork; None: PyTorch's threads.
 
@@ -44,7 +49,7 @@ def processes_for(device: str, threads: int | None = None) -> int:
     on_gpu = device != "cpu" and torch.cuda.is_available()
     if on_gpu or sys.platform != "linux":
         return 1
-    return min(threads or torch.get_num_threads(), PER_CORE * len(os.sched_getaffinity(0)))
+    return min(threads or torch.get_num_threads(), PER_CORE * available_cores())
 
 
 def available_processes() -> int:
@@ -52,7 +57,7 @@ def available_processes() -> int:
     if sys.platform != "linux":
         return 1
     allowed = os.environ.get("OMP_NUM_THREADS", "")
-    return int(allowed) if allowed.isdecimal() and int(allowed) else len(os.sched_getaffinity(0))
+    return int(allowed) if allowed.isdecimal() and int(allowed) else available_cores()
 
 
 def parallel_map(

@@ -5,10 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from commands import run
 
 from nmt.corpora.scenes import write_corpus
 from nmt.plan.new_table import new_table
+from nmt.plan.plan import Plan
 from nmt.reproduce import check as checked
 from nmt.reproduce import estimate as estimated
 from nmt.reproduce.estimate import Estimate, decoding, spoken
@@ -35,6 +37,12 @@ def test_it_says_what_would_be_built(own: Path, capsys: Any) -> None:
     assert "to make: raw, cleaned, subwords, encoded" in said and "2 rows to make" in said
     assert "starts of jobs, scoring, report and tracking: 56 s" in said and "in all: about" in said
     assert not (own / "results").exists()
+
+
+def test_it_begins_where_the_system_does_not_count_cores(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr("os.sched_getaffinity")  # as on macOS
+    plan = Plan.load({"tables": ["mine"]} | yaml.safe_load(Path("config.yaml").read_text()), "config.yaml")
+    assert next(checked.check(plan, "mine")) == "workflow/tables/mine.yaml: 2 rows, 1 training"
 
 
 @pytest.mark.integration

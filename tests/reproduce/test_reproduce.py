@@ -19,6 +19,8 @@ import yaml
 from snakes import ROOT, Project, jobs
 
 from nmt.config.system import System
+from nmt.config.table import Table
+from nmt.config.workflow import Workflow
 from nmt.plan.plan import Plan
 from nmt.reproduce import budget
 from nmt.reproduce.budget import Clock
@@ -310,6 +312,17 @@ def test_pieces_of_two_passes_count_twice(consistency: dict[str, int] | None, do
     training = {"updates": 5, "batch": "50 tokens", "accumulate": 2, "consistency": consistency}
     system = System.model_validate({"corpus": "scenes", "languages": "en-de", "training": training})
     assert remaining_pieces(system, {"sentences": 100, "target_pieces": 1200}, done) == expected
+
+
+def test_trainings_share_the_cores_also_where_the_system_does_not_count_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr("os.sched_getaffinity")  # as on macOS
+    monkeypatch.setattr("os.cpu_count", lambda: 6)
+    called: list[list[str]] = []
+    monkeypatch.setattr(budget, "_call", lambda command, *_: called.append(command))
+    plan = Plan(Workflow.model_validate({"tables": ["trial"]}), {"trial": Table.model_validate(TRIAL)})
+    budget._make(Run(plan, "trial", "short", 1, rowless=True), Clock(0.0), 2)
+    [command] = called
+    assert command[:2] == ["nmt", "train"] and command[command.index("--threads") + 1] == "3"
 
 
 def test_a_table_whose_name_has_a_dot_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
