@@ -100,6 +100,7 @@ def test_decoding_compares_pieces_and_speed_with_ours() -> None:
     assert len(failed) == len(ours) == len(decoding.HEADINGS)
 
 
+@pytest.mark.integration
 def test_growth_trains_on_sentences_of_the_length_asked_for(tmp_path: Path) -> None:
     point = growth.train(tokens=60, width=64, vocabulary=100, length=8, updates=1, threads=1)
     assert point["speed"] > 0 and point["memory"] > 10

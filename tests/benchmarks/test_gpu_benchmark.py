@@ -21,6 +21,7 @@ def dry_run(folder: Path) -> tuple[list[Record], str]:
     return [json.loads(line) for line in out.read_text().splitlines()], result.output
 
 
+@pytest.mark.integration
 def test_a_dry_run_measures_both_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "code_version", lambda: "abc")  # would call git
     monkeypatch.setattr(training, "DRY", [*training.DRY, ("no such model", "8 sentences", "calls")])

@@ -47,6 +47,7 @@ def dripping() -> Iterator[str]:
     server.server_close()
 
 
+@pytest.mark.integration
 def test_a_server_that_drips_is_given_up(
     dripping: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

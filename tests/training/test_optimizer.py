@@ -79,6 +79,7 @@ def test_a_momentum_that_nothing_would_take_is_refused() -> None:
         Optimizer(momentum=0.9)
 
 
+@pytest.mark.integration
 def test_muon_resumes_bit_for_bit(copy_corpus: Path, tmp_path: Path) -> None:
     options: dict[str, Any] = {"optimizer": {"kind": "muon"}, "validation_bleu": False}
     run_to_end(copy_corpus, tmp_path / "undisturbed", experiment(**options))

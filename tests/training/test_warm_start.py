@@ -242,6 +242,7 @@ def train(
     return read_json(folder / "training.json"), load_file(checkpoint / "weights.safetensors")
 
 
+@pytest.mark.integration
 def test_a_parent_is_its_checksum_wherever_it_lies(small_corpus: Path, tmp_path: Path) -> None:
     parent = write_folder(tmp_path / "model", TRANSFORMER, small_corpus)
     once, weights = train(small_corpus, tmp_path / "run", parent)
@@ -261,6 +262,7 @@ def test_a_parent_is_its_checksum_wherever_it_lies(small_corpus: Path, tmp_path:
     assert read_json(tmp_path / "made" / "provenance.json")["initialise"] == again["initialise"]
 
 
+@pytest.mark.integration
 def test_a_resumed_training_is_the_same_and_does_without_its_parent(small_corpus: Path, tmp_path: Path) -> None:
     parent = write_folder(tmp_path / "model", TRANSFORMER, small_corpus)
     whole, expected = train(small_corpus, tmp_path / "whole", parent)

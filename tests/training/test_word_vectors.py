@@ -93,6 +93,7 @@ def test_a_word_of_the_file_may_hold_spaces(copy_corpus: Path, tmp_path: Path) -
     assert start.facts["source"]["found"] == 3
 
 
+@pytest.mark.integration
 def test_a_training_says_what_it_started_from_and_another_file_is_another_training(
     copy_corpus: Path, tmp_path: Path
 ) -> None:

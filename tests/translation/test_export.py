@@ -217,6 +217,7 @@ def test_quantised_weights_are_smaller_and_the_card_says_how_good(model: Path, t
     assert code == 1 and "test.en has 30, " in output and not (tmp_path / "not").exists()
 
 
+@pytest.mark.integration
 def test_mlflow_loads_the_pyfunc_and_predicts(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import mlflow
     import pandas
