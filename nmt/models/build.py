@@ -51,7 +51,7 @@ def build_empty(config: ModelConfig, vocabularies: Sequence[int], pad: int, devi
 
 
 class _WithoutValues(TorchFunctionMode):
-    """Puts new weights on a device, without initial values.
+    """Puts new weights on a device, without initial values and without drawing random numbers.
 
     ``torch.device("meta")`` alone would load torch's compiler for the initial values, which takes seconds.
     """
@@ -64,8 +64,8 @@ class _WithoutValues(TorchFunctionMode):
         self, function: Callable[..., Any], types: Any, arguments: tuple[Any, ...] = (), named: Any = None
     ) -> Any:
         named = named or {}
-        if function is torch.empty:
-            return function(*arguments, **named | {"device": self._device})
+        if function in (torch.empty, torch.randn):
+            return torch.empty(*arguments, **named | {"device": self._device})
         if function.__name__.endswith(("normal_", "uniform_", "ones_", "zeros_")):
             return arguments[0] if arguments else named["tensor"]
         return function(*arguments, **named)

@@ -4,11 +4,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from nmt.config.system import System
 from nmt.config.types import amount
-from nmt.models.build import build
+from nmt.models.build import build_empty
 from nmt.system.errors import DataError
 from nmt.system.files import read_json
 from nmt.text.subwords import SIDES
@@ -25,9 +23,8 @@ def remaining_operations(system: System, encoded: Path, run: Path) -> float:
         run: its folder, with the checkpoints of what is done.
     """
     meta = read_json(encoded / "meta.json")
-    source, target = (meta["vocabulary"][side] for side in SIDES)
-    with torch.device("meta"):
-        model = build(system.model, source, target, meta["ids"]["pad"])
+    sizes = [meta["vocabulary"][side] for side in SIDES]
+    model = build_empty(system.model, sizes, meta["ids"]["pad"], "meta")
     train = meta["splits"]["train"]
     train |= {"target_pieces": train["target_pieces"] + train["sentences"]}  # with EOS, as progress counts
     pieces = remaining_pieces(system, train, _trained_pieces(run))

@@ -37,6 +37,7 @@ def test_an_outline_has_the_weights_of_the_model(case: str) -> None:
     assert found
     expected = {name: weight.shape for name, weight in build(chosen, 30, 30, 0).named_parameters()}
     assert {name: weight.shape for name, weight in found.named_parameters()} == expected
+    assert all(weight.is_meta for weight in found.parameters())
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from torch import Tensor
 from nmt.config.inherit import ModelFolder, why_unfit
 from nmt.config.models import ModelConfig
 from nmt.models.base import TranslationModel
-from nmt.models.build import build
+from nmt.models.build import build_empty
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import read_json, sha256
 from nmt.text.subwords import SIDES, Vocabulary, load_vocabularies
@@ -41,15 +41,11 @@ class Parent:
     facts: Mapping[str, Any]  # checksum of the weights, and counts of what they start and what is new
 
     def fill(self, model: TranslationModel) -> None:
-        """Copy the parent's weights into a model; what the parent lacks keeps its random values.
-
-        The state of the random number generator stays as it is.
-        """
+        """Copy the parent's weights into a model; what the parent lacks keeps its random values."""
         if self.folder is None:
             return
-        with torch.random.fork_rng(devices=[]):
-            source, target = load_vocabularies(self.folder, {})
-            parent = build(ModelFolder.read(self.folder).model, len(source), len(target), source.ids.pad)
+        source, target = load_vocabularies(self.folder, {})
+        parent = build_empty(ModelFolder.read(self.folder).model, (len(source), len(target)), source.ids.pad)
         load_weights(parent, verified_weights(self.folder), self.folder)
         with torch.no_grad():
             for ours, rows, theirs, their_rows in _pairs(model, parent, self.pieces):
@@ -113,8 +109,7 @@ def read_parent(folder: Path | None, encoded: Path, config: Experiment, state: P
     ours, theirs = load_vocabularies(encoded, {}), load_vocabularies(folder, made.vocabularies)
     pieces = {side: _shared(own, other) for side, own, other in zip(SIDES, ours, theirs, strict=True)}
     taken_from = outline_of(folder, made.model, list(map(len, theirs)), theirs[0].ids.pad)
-    with torch.device("meta"):
-        model = build(config.model, len(ours[0]), len(ours[1]), ours[0].ids.pad)
+    model = build_empty(config.model, list(map(len, ours)), ours[0].ids.pad, "meta")
     taken = _taken(model, taken_from, pieces)
     depths = {what: (own, _depths(made.model)[what]) for what, own in _depths(config.model).items()}
     facts = {
