@@ -16,7 +16,7 @@ from torch import Tensor
 
 from nmt.config.data import Cleaning
 from nmt.config.decoding import Decoding
-from nmt.config.models import ModelConfig, Shown
+from nmt.config.models import ModelConfig, Shown, has_attention
 from nmt.config.types import amount
 from nmt.data.features import Pictures, no_pictures, pictures_of_split
 from nmt.data.order import cut
@@ -264,11 +264,9 @@ class Translator:
         """Return the pieces that every translation must begin with; raise ConfigError for unsupported settings."""
         if decoding.replace_unknown and not (self.source.whole_words and self.target.whole_words):
             raise ConfigError("replace_unknown: true: expected a model of whole words, got subwords; set it to false")
-        if decoding.coverage_penalty and not self.has_attention:
-            raise ConfigError(
-                f"coverage_penalty: {decoding.coverage_penalty:g}: expected a model with attention, got one without; "
-                "leave it out"
-            )
+        for key, value in (("coverage_penalty", f"{decoding.coverage_penalty:g}"), ("replace_unknown", "true")):
+            if getattr(decoding, key) and not self.has_attention:
+                raise ConfigError(f"{key}: {value}: expected a model with attention, got one without; leave it out")
         longest = self.model.longest - 2  # without BOS and EOS
         if decoding.min_length > longest:
             raise ConfigError(
@@ -314,7 +312,7 @@ class Translator:
     @property
     def has_attention(self) -> bool:
         """Whether the model has attention."""
-        return bool(self.attentions("", Translation("", 0.0, [])).weights)
+        return has_attention(self.model.config)
 
     def _on_device(self, images: Tensor | None) -> Tensor | None:
         return None if images is None else images.to(self.device)
@@ -341,12 +339,9 @@ class Translator:
         unknown_steps = [t for t, i in enumerate(translation.ids) if i == self.target.ids.unk]
         if not unknown_steps:
             return translation
-        if not (weights := self.attentions(line, translation, image).weights):
-            raise ConfigError(
-                "replace_unknown: true: expected a model with attention, got one without; set it to false"
-            )
+        weights = self.attentions(line, translation, image).weights["source"]
         source_words, words = line.split(), [self.target.decode([[i]])[0] for i in translation.ids]
-        attended = weights["source"].mean((0, 1))[:, -1 - len(source_words) : -1]  # columns: the words of the line
+        attended = weights.mean((0, 1))[:, -1 - len(source_words) : -1]  # columns: the words of the line
         for t in unknown_steps:
             words[t] = source_words[int(attended[t].argmax())]
         return replace(translation, text=" ".join(word for word in words if word))

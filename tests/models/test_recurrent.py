@@ -423,14 +423,15 @@ def test_an_unknown_word_becomes_the_source_word_looked_at(
     assert translator.translate_clean(line, Decoding(beam=1, replace_unknown=True))[0][0].text == "wow a zap"
 
 
-def test_unknown_words_are_not_replaced_without_attention(
-    translator: Translator, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("key", "value"), [("replace_unknown", True), ("coverage_penalty", 0.2)])
+def test_what_needs_attention_is_refused_before_a_search_without_it(
+    translator: Translator, monkeypatch: pytest.MonkeyPatch, key: str, value: float
 ) -> None:
-    unknown = Hypothesis([translator.target.ids.unk], 0.0, 0.0)
-    monkeypatch.setattr("nmt.translation.translator.search", lambda *_: [[unknown]])
-    monkeypatch.setattr(translator.model, "attentions", lambda *_: {})
-    with pytest.raises(ConfigError, match="replace_unknown: true: expected a model with attention, got one without"):
-        translator.translate_clean(["a"], Decoding(replace_unknown=True))
+    bare = translator.model.config.model_copy(update={"attention": AttentionConfig(kind="none")})
+    monkeypatch.setattr(translator.model, "config", bare)
+    monkeypatch.setattr("nmt.translation.translator.search", lambda *_: pytest.fail("a search began"))
+    with pytest.raises(ConfigError, match=f"{key}: {str(value).lower()}: expected a model with attention, got one"):
+        translator.translate_clean(["a"], Decoding.model_validate({key: value}))
 
 
 def test_unknown_words_are_not_replaced_among_subwords(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,13 +11,12 @@ import torch
 from commands import run
 from PIL import Image
 
-from nmt.models.transformer import Transformer
 from nmt.report.figures import heatmaps
 from nmt.report.figures.attention_maps import SubLayer, joined, select, sub_layer, words
 from nmt.report.figures.heatmaps import CELL, Panel, draw, readable
 from nmt.report.write import by_word
 from nmt.system.errors import ConfigError
-from nmt.translation.translator import Attentions
+from nmt.translation.translator import Attentions, Translator
 
 PIECES = ["<s>", "▁two", "▁pl", "ay", "ing", "▁do", "gs", "</s>"]
 WORDS = [["<s>"], ["▁two"], ["▁pl", "ay", "ing"], ["▁do", "gs"], ["</s>"]]
@@ -166,7 +165,7 @@ def test_the_commands_draw_what_their_json_says(model: Path, tmp_path: Path) -> 
 def test_a_model_without_attention_is_refused_before_it_translates(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Transformer, "attentions", lambda *_: {})
+    monkeypatch.setattr(Translator, "has_attention", False)
     code, output = run("translate", model, "--attention", tmp_path / "t", "--device", "cpu", text="w1\n")
     assert code == 1 and "--attention: expected a model with attention" in output and not (tmp_path / "t").exists()
 
