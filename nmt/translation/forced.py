@@ -11,16 +11,14 @@ import torch
 from torch import Tensor
 
 from nmt.config.decoding import Decoding
-from nmt.config.types import amount
 from nmt.data.features import Pictures, no_pictures
-from nmt.data.order import cut
 from nmt.models.base import TranslationModel
 from nmt.system.errors import ConfigError
 from nmt.system.files import Json
 from nmt.system.workers import parallel_map
 from nmt.text.cleaner import Cleaner
 from nmt.text.subwords import START, Vocabulary
-from nmt.translation.translator import PART, Translator
+from nmt.translation.translator import Translator
 
 SCORES = 2**25
 """Maximum number of scores (positions x vocabulary) in memory at a time: 128 MiB."""
@@ -125,41 +123,20 @@ def score_pieces(
     results: Scored = [None if len(row) > limit else Likelihood(list(row), []) for row in ids]
 
     def score_batch(indices: list[int]) -> list[list[float]]:
-        source = _pad([encoded[i] for i in indices], translator)
-        target = _pad([ids[i] for i in indices], translator)
+        source, target = (translator.pad([rows[i] for i in indices]) for rows in (encoded, ids))
         shown = pictures(np.array(indices))
         images = None if shown is None else shown.to(translator.device)
         return _score(translator.models, source, target, [len(ids[i]) + 1 for i in indices], images)
 
-    batches = _batches(translator, encoded, ids, limit)
+    lengths = [max(map(len, pair)) for pair in zip(encoded, ids, strict=True)]
+    scorable = {i: length for i, length in enumerate(lengths) if length and len(ids[i]) <= limit}
+    batches = translator.batches(scorable, Decoding())
     with closing(parallel_map(score_batch, batches, translator.workers)) as scored_batches:
         for indices, scored in zip(batches, scored_batches, strict=True):
             for i, log_probabilities in zip(indices, scored, strict=True):
                 results[i] = Likelihood(list(ids[i]), log_probabilities)
             progress(len(indices))
     return results
-
-
-def _batches(
-    translator: Translator, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], limit: int
-) -> list[list[int]]:
-    """Return the batches of pairs as indices, longest first; without pairs that are too long or empty."""
-    number, unit = amount(Decoding().batch)
-    number = min(number, PART) if translator.device.type == "cpu" else number
-    lengths = [max(len(source), len(target)) + 2 for source, target in zip(sources, targets, strict=True)]
-    chosen = [i for i, target in enumerate(targets) if len(target) <= limit and lengths[i] > 2]
-    order = np.array(sorted(chosen, key=lambda i: lengths[i]), np.int64)
-    parts = cut(order, iter([np.array(lengths, np.int64)[order]]), number, unit) if chosen else ()
-    return [part.tolist() for part in parts][::-1]
-
-
-def _pad(rows: Sequence[Sequence[int]], translator: Translator) -> Tensor:
-    """Return rows as padded ids with BOS and EOS (B, longest row + 2)."""
-    ids = translator.source.ids
-    padded = torch.full((len(rows), max(map(len, rows)) + 2), ids.pad)
-    for line, row in zip(padded, rows, strict=True):
-        line[: len(row) + 2] = torch.tensor([ids.bos, *row, ids.eos])
-    return padded.to(translator.device)
 
 
 @torch.inference_mode()

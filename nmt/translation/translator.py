@@ -228,11 +228,11 @@ class Translator:
         results = [[Translation("", 0.0, [])] for _ in lines]
 
         def search_batch(indices: list[int]) -> list[list[Hypothesis]]:
-            batch, shown = self._pad([encoded[i] for i in indices]), self._on_device(pictures(np.array(indices)))
+            batch, shown = self.pad([encoded[i] for i in indices]), self._on_device(pictures(np.array(indices)))
             return search(self.decoder, batch, decoding, self.source.ids, shown, prefix)
 
         assert self.workers < 2 or torch.get_num_threads() == 1, torch.get_num_threads()
-        batches = self._batches(encoded, decoding)
+        batches = self.batches({i: len(row) for i, row in enumerate(encoded) if row}, decoding)
         with closing(self._search(search_batch, encoded, batches, decoding)) as hypotheses_of_batches:
             for indices, hypotheses in zip(batches, hypotheses_of_batches, strict=True):
                 for i, best in zip(indices, hypotheses, strict=True):
@@ -346,18 +346,22 @@ class Translator:
             words[t] = source_words[int(attended[t].argmax())]
         return replace(translation, text=" ".join(word for word in words if word))
 
-    def _batches(self, encoded: Sequence[Sequence[int]], decoding: Decoding) -> list[list[int]]:
-        """Return the batches of non-empty lines as indices, longest lines first, so that memory peaks early."""
+    def batches(self, lengths: Mapping[int, int], decoding: Decoding) -> list[list[int]]:
+        """Return batches of sentences as indices, longest first, so that memory peaks early.
+
+        ``lengths`` are their numbers of pieces by index, without BOS and EOS.
+        """
         number, unit = amount(decoding.batch)
         if self.device.type == "cpu" and unit == "tokens" and not decoding.sampling:  # sampling depends on the batches
             number = min(number, PART)
-        order = sorted((i for i, row in enumerate(encoded) if row), key=lambda i: len(encoded[i]))
-        lengths = np.array([len(encoded[i]) + 2 for i in order], np.int64)
-        number = max(1, number // decoding.samples)
-        parts = cut(np.array(order, np.int64), iter([lengths]), number, unit) if order else ()
+        order = sorted(lengths, key=lengths.__getitem__)
+        with_ends = np.array([lengths[i] + 2 for i in order], np.int64)
+        limit = max(1, number // decoding.samples)
+        parts = cut(np.array(order, np.int64), iter([with_ends]), limit, unit) if order else ()
         return [part.tolist() for part in parts][::-1]
 
-    def _pad(self, rows: Sequence[Sequence[int]]) -> torch.Tensor:
+    def pad(self, rows: Sequence[Sequence[int]]) -> Tensor:
+        """Return pieces of sentences as padded ids with BOS and EOS (B, longest row + 2)."""
         ids = self.source.ids
         padded = torch.full((len(rows), max(map(len, rows)) + 2), ids.pad)
         for line, row in zip(padded, rows, strict=True):
