@@ -4,7 +4,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -17,6 +17,7 @@ from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import DROPPED, atomic_directory, build_stored, copy_file, read_json, sha256, write_json
 from nmt.system.lines import count_lines, read_lines
 from nmt.system.progress import Progress
+from nmt.system.workers import batched
 from nmt.text.languages import folders_of
 from nmt.text.subwords import SIDES, Vocabulary, load_vocabularies
 
@@ -202,7 +203,7 @@ def _encode_chunks(chunks: Chunks, text: _Text, name: str, dropout: float, shard
     with Progress(f"encode {text.file.name}", total, "line") as shown:
         for place, block in chunks.missing(read_lines(text.file, numbers.start * CHUNK), numbers, name):
             with atomic_directory(place) as part, (part / IDS).open("wb") as ids, (part / LENGTHS).open("wb") as sizes:
-                while batch := list(islice(block, BATCH)):
+                for batch in batched(block, BATCH):
                     # The seed depends only on the text and round, so resuming and sharding do not change the ids.
                     seed = zlib.crc32("\n".join([name, *batch]).encode()) if dropout else 0
                     rows = text.vocabulary.encode(batch, dropout, seed, text.to)

@@ -1,19 +1,23 @@
-"""Parallel work: forked copies of this process, which share its loaded models, and a thread that prefetches."""
+"""Parallel work: forked copies of this process, workers for a stream, and a thread that prefetches."""
 
-import ctypes
+import multiprocessing
 import os
 import signal
 import sys
-from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+import threading
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from typing import Any, TypeVar
+from contextlib import contextmanager
+from functools import partial
+from itertools import islice
+from typing import Any, Protocol, TypeVar
 
 from nmt.system.errors import DataError
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-PR_SET_PDEATHSIG = 1  # linux/prctl.h
 PER_CORE = 2
 """Most processes per core; more are slower, and each needs memory."""
 _work: Callable[[Any], Any] | None = None
@@ -93,15 +97,71 @@ def parallel_map(
         _work = None
 
 
-def _end_with_parent() -> None:
-    """Leave Ctrl-C to the parent, which reports it once, and end when the parent ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
 def _do(item: Any) -> Any:
     assert _work
     return _work(item)
+
+
+class Map(Protocol):
+    """A map such as the built-in one, which several processes may share."""
+
+    def __call__(self, work: Callable[[Item], Result], items: Iterable[Item], /) -> Iterable[Result]:
+        """Return the results in the order of the items."""
+
+
+@contextmanager
+def stream_map(jobs: int) -> Iterator[Map]:
+    """Provide a map over ``jobs`` processes, which takes few items before their turn; with one job, `map` itself.
+
+    Functions, items and results are sent between the processes.
+
+    Raises:
+        DataError: a process was killed, most likely because the memory was full.
+    """
+    if jobs <= 1:
+        yield map
+        return
+    try:
+        with ProcessPoolExecutor(jobs, initializer=_end_with_parent) as pool:
+            yield partial(_map_ahead, pool, 2 * jobs)
+    except BrokenProcessPool:
+        raise DataError(
+            f"expected {jobs} processes, one was killed, most likely because the memory was full; run again with fewer "
+            "jobs"
+        ) from None
+
+
+def _map_ahead(
+    pool: ProcessPoolExecutor, ahead: int, work: Callable[[Item], Result], items: Iterable[Item]
+) -> Iterator[Result]:
+    """Yield results in order, with ``ahead`` items in flight; the pool's own map would read all items first."""
+    waiting = deque[Future[Result]]()
+    for item in items:
+        waiting.append(pool.submit(work, item))
+        if len(waiting) > ahead:
+            yield waiting.popleft().result()
+    while waiting:
+        yield waiting.popleft().result()
+
+
+def _end_with_parent() -> None:
+    """Leave Ctrl-C to the parent, which reports it once, and end when the parent ends, even by a kill."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def batched(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
+    """Yield items in lists of ``size``; the last one may be shorter."""
+    rest = iter(items)
+    while batch := list(islice(rest, size)):
+        yield batch
 
 
 def prefetch(items: Iterator[Item]) -> Generator[Item, None, None]:

@@ -3,18 +3,13 @@
 `Cleaner` does all the processing of a line. Corpora and sentences to be translated use the same class.
 """
 
-import multiprocessing
-import os
 import re
-import threading
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import ExitStack, contextmanager
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from functools import partial
 from hashlib import blake2b
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +23,7 @@ from nmt.system.files import DROPPED, atomic_directory, read_json, write_json
 from nmt.system.lines import count_lines, read_lines
 from nmt.system.progress import Progress
 from nmt.system.warnings import say, warn
+from nmt.system.workers import Map, batched, stream_map
 from nmt.text.characters import length
 from nmt.text.cleaner import Cleaner
 from nmt.text.filters.apply import apply_filters
@@ -58,7 +54,6 @@ RULES = {"empty": "an empty side", "long": "max_words", "ratio": "max_ratio", "d
 
 Pair = tuple[str, str]
 Cleaned = tuple[dict[str, bytes], Counter[str]]  # a batch's bytes for each file of its chunk, and its counts
-Map = Callable[[Callable[[list[Pair]], Cleaned], Iterable[list[Pair]]], Iterable[Cleaned]]
 
 
 def clean(raw: Path, out: Path, recipe: Cleaning, languages: str, jobs: int = 1, shard: Shard | None = None) -> None:
@@ -84,7 +79,7 @@ def clean(raw: Path, out: Path, recipe: Cleaning, languages: str, jobs: int = 1,
     settings |= {key: corpus[key] for key in ("licence", "images", "parts") if key in corpus}
     texts = {split: [raw / f"{split}.{language}" for language in languages.split("-")] for split in corpus["splits"]}
     chunks = Chunks(out, mark([settings, CHUNK], chain.from_iterable(texts.values())), CHUNK)
-    with _workers(jobs) as run:
+    with stream_map(jobs) as run:
         if shard:
             for split, files in texts.items():
                 _clean_chunks(chunks, split, files, recipe, run, shard)
@@ -99,7 +94,7 @@ def clean(raw: Path, out: Path, recipe: Cleaning, languages: str, jobs: int = 1,
 
 
 def _clean_and_join(
-    chunks: Chunks, texts: dict[str, list[Path]], part: Path, recipe: Cleaning, settings: dict[str, Any], run: Any
+    chunks: Chunks, texts: dict[str, list[Path]], part: Path, recipe: Cleaning, settings: dict[str, Any], run: Map
 ) -> None:
     """Clean all missing chunks, join them to the files of each split and write the report."""
     report, near, own = dict[str, Any](), dict[str, int](), settings["corpus"] not in names()
@@ -131,7 +126,7 @@ def _clean_and_join(
 
 
 def _filter(
-    train: dict[str, Any], raw: list[Path], part: Path, recipe: Cleaning, held_out: list[list[Path]], run: Any
+    train: dict[str, Any], raw: list[Path], part: Path, recipe: Cleaning, held_out: list[list[Path]], run: Map
 ) -> dict[str, Any]:
     """Apply the filters of the recipe to cleaned training text; return its report with what they dropped."""
     filtered = apply_filters(raw, part, recipe, held_out, run)
@@ -195,7 +190,7 @@ def _clean_chunks(
     with Progress(f"clean {split}", min(lines, CHUNK * len(numbers)), "pair") as shown:
         for place, block in chunks.missing(pairs, numbers, f"{split}-"):
             with atomic_directory(place) as part:
-                _write_chunk(part, run(work, _batches(block)), shown)
+                _write_chunk(part, run(work, batched(block, BATCH)), shown)
     return chunks.paths(lines, f"{split}-")
 
 
@@ -284,48 +279,3 @@ def _check_not_empty(train: dict[str, Any], raw: Path, recipe: Cleaning) -> None
         f"{train['characters_removed']} characters were removed (characters: {recipe.characters}); "
         f"check the files, or relax these keys under cleaning"
     )
-
-
-def _batches(pairs: Iterator[Pair]) -> Iterator[list[Pair]]:
-    while batch := list(islice(pairs, BATCH)):
-        yield batch
-
-
-@contextmanager
-def _workers(jobs: int) -> Iterator[Map]:
-    """Provide a map function over ``jobs`` processes that keeps the order of the results."""
-    if jobs <= 1:
-        yield map
-        return
-    try:
-        with ProcessPoolExecutor(jobs, initializer=_end_with_parent) as pool:
-            yield partial(_map_ahead, pool, 2 * jobs)
-    except BrokenProcessPool:
-        raise DataError(
-            "a cleaning process was killed, probably because memory ran out; run again with fewer jobs"
-        ) from None
-
-
-def _map_ahead(
-    pool: ProcessPoolExecutor, prefetch: int, work: Callable[[list[Pair]], Cleaned], batches: Iterable[list[Pair]]
-) -> Iterator[Cleaned]:
-    """Yield results in order, with ``prefetch`` batches in flight; the pool's own map would read the whole corpus."""
-    waiting: deque[Future[Cleaned]] = deque()
-    for batch in batches:
-        waiting.append(pool.submit(work, batch))
-        if len(waiting) > prefetch:
-            yield waiting.popleft().result()
-    while waiting:
-        yield waiting.popleft().result()
-
-
-def _end_with_parent() -> None:
-    """Make a worker exit when its parent is killed; otherwise it would wait for work forever."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-
-    def watch() -> None:
-        parent.join()
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()

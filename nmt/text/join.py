@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -11,6 +10,7 @@ import numpy as np
 
 from nmt.system.chunks import blocks
 from nmt.system.files import read_json
+from nmt.system.workers import batched
 from nmt.text.characters import length
 from nmt.text.repeats import mark_repeats
 
@@ -89,5 +89,4 @@ def _dropped_numbers(parts: Sequence[Path], repeats: Path | None) -> Iterator[in
 def _lines(parts: Sequence[Path]) -> Iterator[list[bytes]]:
     for part in parts:
         with part.open("rb") as stream:
-            while lines := list(islice(stream, BLOCK)):
-                yield lines
+            yield from batched(stream, BLOCK)

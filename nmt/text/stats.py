@@ -1,11 +1,11 @@
 """Subword counts for data tables."""
 
 from collections.abc import Mapping
-from itertools import islice
 from pathlib import Path
 
 from nmt.system.files import read_json
 from nmt.system.lines import read_lines
+from nmt.system.workers import batched
 from nmt.text.subwords import SIDES, Vocabulary
 
 CHUNK = 10_000
@@ -47,7 +47,4 @@ def subwords(encoded: Path, texts: Mapping[str, Path], languages: str) -> dict[s
 
 
 def _count(path: Path, vocabulary: Vocabulary) -> int:
-    lines, count = read_lines(path), 0
-    while chunk := list(islice(lines, CHUNK)):
-        count += sum(map(len, vocabulary.encode(chunk)))
-    return count
+    return sum(len(row) for chunk in batched(read_lines(path), CHUNK) for row in vocabulary.encode(chunk))

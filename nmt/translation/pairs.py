@@ -1,7 +1,6 @@
 """Scores of training pairs by models of both directions, for the filter ``scores``."""
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +8,7 @@ from nmt.corpora.parts import aligned
 from nmt.corpora.sources import Text
 from nmt.system.errors import ConfigError
 from nmt.system.files import write_lines
+from nmt.system.workers import batched
 from nmt.translation.forced import Likelihood, score_pairs
 from nmt.translation.translator import Translator
 
@@ -50,7 +50,7 @@ def score_text(
     def lines() -> Iterator[str]:
         nonlocal count
         pairs = aligned([(path, Text(path, str(path)).lines()) for path in (source, target)])
-        while part := list(islice(pairs, PART)):
+        for part in batched(pairs, PART):
             sources, targets = ([pair[side] for pair in part] for side in range(2))
             means = [
                 [_mean(each) for each in score_pairs(translator, given, scored, progress=progress)]

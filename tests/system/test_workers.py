@@ -1,5 +1,6 @@
 """Work that copies of this process share out."""
 
+import math
 import os
 import signal
 import subprocess
@@ -14,7 +15,7 @@ from copytask import copy_lines
 from nmt.system.errors import DataError
 from nmt.system.files import read_json
 from nmt.system.interrupt import signal_handlers
-from nmt.system.workers import PER_CORE, parallel_map, prefetch, processes_for
+from nmt.system.workers import PER_CORE, parallel_map, prefetch, processes_for, stream_map
 
 
 @pytest.mark.integration
@@ -60,23 +61,53 @@ def test_a_process_that_only_notes_signals_outlives_a_killed_copy() -> None:
     assert time.monotonic() - started < 30
 
 
+@pytest.mark.integration
+def test_a_stream_is_never_read_far_ahead() -> None:
+    taken = 0
+
+    def numbers() -> Iterator[int]:
+        nonlocal taken
+        while taken < 50:
+            taken += 1
+            yield taken
+
+    with stream_map(2) as run:
+        for done, root in enumerate(run(math.isqrt, numbers()), 1):
+            assert root == math.isqrt(done) and taken - done <= 4
+    assert taken == 50
+
+
+def die(number: int) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.integration
+def test_a_killed_worker_of_a_stream_is_reported() -> None:
+    with pytest.raises(DataError, match=r"expected 2 processes, one was killed.*fewer jobs"), stream_map(2) as run:
+        list(run(die, [1]))
+
+
 ENDLESS = """
 import os, sys, time
 sys.path.insert(0, sys.argv[1])
-from nmt.system.workers import parallel_map
+from nmt.system.workers import parallel_map, stream_map
 import torch
 torch.set_num_threads(1)
 def work(n):
     open(f"{sys.argv[2]}/{os.getpid()}", "w").close()
     time.sleep(600)
-list(parallel_map(work, [1, 2], 2))
+if sys.argv[3] == "copies":
+    list(parallel_map(work, [1, 2], 2))
+with stream_map(2) as run:
+    list(run(work, [1, 2]))
 """
 
 
 @pytest.mark.integration
-def test_copies_end_with_a_process_that_is_killed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["copies", "stream"])
+def test_processes_end_with_their_parent_that_is_killed(tmp_path: Path, kind: str) -> None:
     here = Path(__file__).parent.parent.parent
-    process = subprocess.Popen([sys.executable, "-c", ENDLESS, str(here), str(tmp_path)])
+    process = subprocess.Popen([sys.executable, "-c", ENDLESS, str(here), str(tmp_path), kind])
     while len(copies := [int(file.name) for file in tmp_path.iterdir()]) < 2:
         assert process.poll() is None
         time.sleep(0.1)

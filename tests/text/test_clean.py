@@ -1,12 +1,8 @@
 import gzip
 import json
 import os
-import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -290,22 +286,6 @@ def test_workers_change_no_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     assert set(files) == {"report.json", "train.en", "train.de", "train.dropped.txt", "valid.en", "valid.de"}
 
 
-def test_reading_never_runs_far_ahead_of_writing() -> None:
-    taken = 0
-
-    def chunks() -> Iterator[Lines]:
-        nonlocal taken
-        for _ in range(50):
-            taken += 1
-            yield []
-
-    with ThreadPoolExecutor(2) as pool:
-        work = partial(module._clean_batch, [Cleaner(RECIPE, code) for code in ("en", "de")], True)
-        for done, _ in enumerate(module._map_ahead(pool, 4, work, chunks()), 1):  # type: ignore[arg-type]
-            assert taken - done <= 5
-    assert taken == 50
-
-
 @pytest.mark.parametrize(
     ("recipe", "pairs", "parts"),
     [
@@ -435,17 +415,6 @@ def test_misaligned_and_ill_encoded_files(tmp_path: Path, jobs: int) -> None:
     with pytest.raises(DataError, match=r"train\.en, line 2: expected UTF-8, got byte 0xe9 at column 4"):
         clean(raw, tmp_path / "clean", RECIPE, "en-de", jobs)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["raw"]
-
-
-def die(chunk: Lines) -> module.Cleaned:
-    os.kill(os.getpid(), signal.SIGKILL)
-    raise AssertionError(chunk)
-
-
-@pytest.mark.integration
-def test_a_killed_worker_is_reported() -> None:
-    with pytest.raises(DataError, match="fewer jobs"), module._workers(2) as run:
-        list(run(die, [[("a", "b")]]))
 
 
 @pytest.mark.integration

@@ -1,9 +1,8 @@
 """Apply a list of filters to cleaned training text: one parallel pass over the pairs, then the files are written."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from functools import lru_cache, partial
-from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -18,6 +17,7 @@ from nmt.corpora.sources import Text
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import DROPPED
 from nmt.system.lines import read_lines
+from nmt.system.workers import Map, batched
 from nmt.text.filters.duplicates import Sketches
 from nmt.text.filters.judges import Judge, Pair, judge_of
 
@@ -45,9 +45,6 @@ class Work(NamedTuple):
     held_out: tuple[tuple[Path, ...], ...]
 
 
-Map = Callable[[Callable[[list[Scored]], Judged], Iterable[list[Scored]]], Iterable[Judged]]
-
-
 def apply_filters(
     raw: Sequence[Path], folder: Path, recipe: Cleaning, held_out: Sequence[Sequence[Path]], run: Map
 ) -> list[dict[str, Any]]:
@@ -72,7 +69,7 @@ def apply_filters(
     judges_of(work)  # what is wrong with a filter is told before work begins
     with TemporaryDirectory(dir=folder) as scratch:
         sketches, verdicts = Sketches(Path(scratch)), list[bytes]()
-        for judged in run(partial(_judge, work), _batches(_kept(raw, folder / DROPPED, recipe.filters))):
+        for judged in run(partial(_judge, work), batched(_kept(raw, folder / DROPPED, recipe.filters), BATCH)):
             verdicts.append(judged.first)
             if judged.signatures is not None and judged.bands is not None:
                 sketches.add(judged.signatures, judged.bands)
@@ -172,11 +169,6 @@ def _next(scores: Iterator[str], number: int, path: Path) -> float:
 
 def _numbers(dropped: Path) -> Iterator[int]:
     return map(int, read_lines(dropped)) if dropped.is_file() else iter(())
-
-
-def _batches(pairs: Iterator[Scored]) -> Iterator[list[Scored]]:
-    while batch := list(islice(pairs, BATCH)):
-        yield batch
 
 
 def _write(raw: Sequence[Path], folder: Path, reasons: NDArray[np.uint8]) -> dict[int, list[Pair]]:

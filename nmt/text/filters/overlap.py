@@ -1,14 +1,14 @@
 """Held-out pairs that nearly equal training text: counted for the user's own corpora, whatever the filters are."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache, partial
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
 
 from nmt.corpora.near import NearIndex
 from nmt.system.lines import read_lines
+from nmt.system.workers import Map, batched
 from nmt.text.filters.apply import BATCH, kept_pairs
 
 SIMILARITY = 0.85
@@ -16,7 +16,6 @@ SIMILARITY = 0.85
 Pair = tuple[str, str]
 Rows = set[tuple[int, int]]
 """Number of the split and of the line, from 0."""
-Map = Callable[[Callable[[list[Pair]], Rows], Iterable[list[Pair]]], Iterable[Rows]]
 
 
 def near_training_text(raw: Sequence[Path], dropped: Path, held_out: dict[str, list[Path]], run: Map) -> dict[str, int]:
@@ -34,13 +33,8 @@ def near_training_text(raw: Sequence[Path], dropped: Path, held_out: dict[str, l
     if not held_out:
         return {}
     files = tuple(map(tuple, held_out.values()))
-    rows = set[tuple[int, int]]().union(*run(partial(_near, files), _batches(kept_pairs(raw, dropped))))
+    rows = set[tuple[int, int]]().union(*run(partial(_near, files), batched(kept_pairs(raw, dropped), BATCH)))
     return {split: sum(found == number for found, _ in rows) for number, split in enumerate(held_out)}
-
-
-def _batches(pairs: Iterator[Pair]) -> Iterator[list[Pair]]:
-    while batch := list(islice(pairs, BATCH)):
-        yield batch
 
 
 @lru_cache(1)
