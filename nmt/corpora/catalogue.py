@@ -278,8 +278,7 @@ def _available(name: str, custom: CustomCorpus | None) -> dict[str, Sequence[str
         return {split: [code for each in sources for code in each.sides] for split, sources in custom.splits.items()}
     if name in _BUILT_IN:
         return dict(_BUILT_IN[name])
-    if name not in declared():
-        raise _unknown("corpus", name, names(), "; your own goes under corpora: in config.yaml")
+    check_known(name, ())
     return {split: _shared(sources) for split, sources in declared()[name].splits.items()}
 
 

@@ -84,23 +84,16 @@ def _check_test(name: str, table: Table, row: Row, settings: Workflow) -> None:
         raise ConfigError(f"{table_path(name)}: systems.{system_name}: {error}") from None
     what = f"{table_path(name)}: row '{row.label}': {system.corpus} {system.languages} has no test set"
     choose(what, table.test_of(row), dict.fromkeys([*tests, "valid", TRAIN_SAMPLE]))
-    for metric, check in (("meteor", _check_meteor), ("language", _check_identified)):
+    for metric in ("meteor", "language"):
         if metric in table.requested_metrics:
-            check(f"{table_path(name)}: metrics", system.target)
+            _check_language(f"{table_path(name)}: metrics", metric, system.target)
 
 
-def _check_meteor(where: str, language: str) -> None:
-    from nmt.scoring.meteor import check_language
-
-    try:
-        check_language(language)
-    except ConfigError as error:
-        raise ConfigError(f"{where}: {error}") from None
-
-
-def _check_identified(where: str, language: str) -> None:
-    from nmt.scoring.language import check_language
-
+def _check_language(where: str, metric: str, language: str) -> None:
+    if metric == "meteor":
+        from nmt.scoring.meteor import check_language
+    else:
+        from nmt.scoring.language import check_language
     try:
         check_language(language)
     except ConfigError as error:

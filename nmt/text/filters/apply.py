@@ -14,6 +14,7 @@ from nmt.config.corpus.filters import DuplicatesFilter, Filter, ScoresFilter
 from nmt.config.data import Cleaning
 from nmt.corpora.near import Bands, Signatures, sketch
 from nmt.corpora.sources import Text
+from nmt.system.arrays import evenly
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import DROPPED
 from nmt.system.lines import read_lines
@@ -205,5 +206,5 @@ def _examples(reasons: NDArray[np.uint8]) -> set[int]:
     chosen = set[int]()
     for reason in np.unique(reasons[reasons > 0]):
         places = np.flatnonzero(reasons == reason)
-        chosen.update(places[np.linspace(0, len(places) - 1, min(EXAMPLES, len(places)), dtype=np.int64)].tolist())
+        chosen.update(places[evenly(len(places), EXAMPLES)].tolist())
     return chosen
