@@ -1,6 +1,5 @@
 """Score and compare plain text files, one sentence per line, whichever system wrote them."""
 
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from nmt.config.data import Cleaning
 from nmt.scoring.score import (
     ScoredSet,
     Texts,
+    command_for,
     compared_with,
     measure_all,
     metrics,
@@ -19,7 +19,7 @@ from nmt.scoring.score import (
 )
 from nmt.scoring.significance import paired_test
 from nmt.scoring.texts import as_written, composed, read_aligned, warn_of_empty, warn_of_missing_spaces
-from nmt.scoring.tokenizers import edits_characters, tokenizer_of
+from nmt.scoring.tokenizers import tokenizer_of
 from nmt.scoring.words import SAMPLES
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import Json, read_json, sha256
@@ -169,10 +169,7 @@ def _command(hypotheses: Path, reference: Path, how: Comparison, lowercase: bool
     """Return sacrebleu's command that prints the scores of two files; None if they are cleaned first."""
     if how.tokenize == "moses":
         return None
-    options = f"--tokenize {how.tokenizer} --force" + (" --lowercase --chrf-lowercase" if lowercase else "")
-    options += " --ter-normalized --ter-asian-support" if edits_characters(how.language) else ""
-    files = shlex.join([str(reference), "-i", str(hypotheses)])
-    return f"sacrebleu {files} -m bleu chrf ter {options} --confidence --width 2"
+    return command_for(str(reference), str(hypotheses), how.tokenizer, lowercase, False, how.language)
 
 
 def score_output(

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -329,13 +330,19 @@ def commands(
 
 def command(protocol: Protocol, lowercase: bool, case_sensitive: bool = False, language: str = "") -> str:
     """Return sacrebleu's command that prints a protocol's scores in the folder of ``scores.json``."""
-    ending = ENDINGS[protocol]
-    options = f"--tokenize {tokenizer_of(language, protocol)} --force"
-    if protocol == "detokenised" and lowercase and not case_sensitive:
-        options += " --lowercase --chrf-lowercase"
+    lower = lowercase and not case_sensitive and protocol == "detokenised"
+    files = (f"references.{ENDINGS[protocol]}", f"hypotheses.{ENDINGS[protocol]}")
+    return command_for(*files, tokenizer_of(language, protocol), lower, case_sensitive, language)
+
+
+def command_for(
+    reference: str, hypotheses: str, tokenizer: str, lower: bool, case_sensitive: bool, language: str
+) -> str:
+    """Return sacrebleu's command that prints the scores of a file."""
+    options = f"--tokenize {tokenizer} --force" + (" --lowercase --chrf-lowercase" if lower else "")
     options += " --ter-case-sensitive" if case_sensitive else ""
     options += " --ter-normalized --ter-asian-support" if edits_characters(language) else ""
-    files = f"references.{ending} -i hypotheses.{ending}"
+    files = shlex.join([reference, "-i", hypotheses])
     return f"sacrebleu {files} -m bleu chrf ter {options} --confidence --width 2"
 
 

@@ -65,15 +65,14 @@ def warn_of_missing_spaces(path: Path, references: Sequence[str]) -> None:
         )  # fmt: skip
 
 
-def warn_of_empty(path: Path, references: Sequence[str]) -> int:
-    """Warn of empty references; return their number."""
+def warn_of_empty(path: Path, references: Sequence[str]) -> None:
+    """Warn of empty references, if there are any."""
     if count := references.count(""):
         warn(
             "empty references", path, count,
             f"{count:,} of {len(references):,} references are empty, so all words of their translations are errors",
             "leave such lines out of the test set, or complete them",
         )  # fmt: skip
-    return count
 
 
 def read_aligned(hypotheses: Path, others: Mapping[str, Path]) -> tuple[list[str], dict[str, list[str]]]:
