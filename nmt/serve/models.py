@@ -12,7 +12,7 @@ import numpy as np
 
 from nmt.config.choices import Engine
 from nmt.config.decoding import Decoding
-from nmt.report.figures.attention_maps import PARTS
+from nmt.report.figures.attention_maps import PARTS, sub_layer
 from nmt.serve.limits import MBR_PIECES, NAME, PIECES, TEXT, TEXT_PIECES, WORDS, Refused, shown
 from nmt.system.errors import ConfigError, printable
 from nmt.system.files import Json, read_json
@@ -164,14 +164,9 @@ class ServedModel:
         line = self._clean(text)
         self._check_layer(sublayer, layer)
         self._check_ids(ids)
-        maps = self.translator.attentions(line, Translation("", 0.0, list(ids)))
-        rows, columns = {
-            "source": (maps.target[1:], maps.source),
-            "encoder": (maps.source, maps.source),
-            "decoder": (maps.target[1:], maps.target[:-1]),
-        }[sublayer]
-        weights = np.round(maps.weights[sublayer][layer - 1].double().numpy(), DIGITS).tolist()
-        rows, columns = list(map(printable, rows)), list(map(printable, columns))
+        maps = sub_layer(self.translator.attentions(line, Translation("", 0.0, list(ids))), sublayer)
+        weights = np.round(maps.weights[layer - 1].double().numpy(), DIGITS).tolist()
+        rows, columns = list(map(printable, maps.rows)), list(map(printable, maps.columns))
         return _json({"model": self.name, "rows": rows, "columns": columns, "weights": weights})
 
     def _clean(self, text: str) -> str:

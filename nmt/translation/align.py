@@ -76,7 +76,7 @@ def _align(translator: Translator, source: str, target: str, head: int | None) -
         return Alignment(_texts(source_words), _texts(target_words), [set()])
     heads = translator.attentions(source, Translation("", 0.0, ids)).weights["source"]  # (L, H, T + 1, S + 2)
     attention = heads[:, head - 1] if head else heads.mean(1)
-    by_word = _membership(target_words, mean=True) @ attention[:, :-1, 1 + tags : -1] @ _membership(source_words).T
+    by_word = membership(target_words, mean=True) @ attention[:, :-1, 1 + tags : -1] @ membership(source_words).T
     links = [{(i, j) for j, i in enumerate(layer)} for layer in by_word.argmax(-1).tolist()]
     return Alignment(_texts(source_words), _texts(target_words), links)
 
@@ -95,7 +95,7 @@ def _texts(words: Sequence[Sequence[str]]) -> list[str]:
     return ["".join(word).replace(START, "") for word in words]
 
 
-def _membership(words: Sequence[Sequence[str]], mean: bool = False) -> Tensor:
+def membership(words: Sequence[Sequence[str]], mean: bool = False) -> Tensor:
     """Return a matrix (words, pieces) that sums over the pieces of a word, or averages them."""
     sizes = torch.tensor([len(word) for word in words])
     matrix = torch.eye(len(words)).repeat_interleave(sizes, 1)

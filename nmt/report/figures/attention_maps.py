@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, get_args
 
-import torch
 from torch import Tensor
 
 from nmt.config.decoding import Decoding
@@ -14,6 +13,7 @@ from nmt.config.models import MultimodalConfig
 from nmt.system.errors import ConfigError
 from nmt.system.files import write_text
 from nmt.text.subwords import START
+from nmt.translation.align import membership
 from nmt.translation.translator import Attentions, Translation, Translator
 
 Part = Literal["source", "encoder", "decoder"]
@@ -37,7 +37,7 @@ class SubLayer:
     columns: list[str]  # pieces or words that are attended to
 
 
-def sub_layer(attentions: Attentions, part: Part) -> SubLayer:
+def sub_layer(attentions: Attentions, part: str) -> SubLayer:
     """Return one sub-layer of a model's attention, with its labels.
 
     Raises:
@@ -58,8 +58,7 @@ def joined(pieces: SubLayer) -> SubLayer:
     word of several pieces has one row per piece; the mean of these rows is a distribution again.
     """
     rows, columns = words(pieces.rows), words(pieces.columns)
-    members, sizes = _membership(rows)
-    weights = (members / sizes[:, None]) @ pieces.weights @ _membership(columns)[0].T
+    weights = membership(rows, mean=True) @ pieces.weights @ membership(columns).T
     return SubLayer(weights, *(["".join(word).removeprefix(START) for word in side] for side in (rows, columns)))
 
 
@@ -72,12 +71,6 @@ def words(pieces: Sequence[str]) -> list[list[str]]:
             groups.append([])
         groups[-1].append(piece)
     return groups
-
-
-def _membership(groups: Sequence[Sequence[str]]) -> tuple[Tensor, Tensor]:
-    """Return the matrix (groups, pieces) that is 1 where the piece is in the group, and the sizes of the groups."""
-    sizes = torch.tensor([len(group) for group in groups])
-    return torch.eye(len(groups)).repeat_interleave(sizes, 1), sizes
 
 
 def select(attention: SubLayer, layer: Choice, head: Choice) -> tuple[SubLayer, list[int], list[int | str]]:
