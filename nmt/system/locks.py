@@ -16,6 +16,7 @@ from filelock import FileLock, Timeout
 
 from nmt.system.errors import DataError
 from nmt.system.interrupt import Interrupted, signal_handlers
+from nmt.system.warnings import say
 
 WITHOUT_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
 """Errors of file systems that have no locks."""
@@ -47,7 +48,7 @@ def try_lock(path: Path) -> FileLock | None:
 
 @cache
 def _warn_without_locks(folder: Path) -> None:
-    print(f"nmt: warning: {folder}: this file system has no locks; start no second process here", file=sys.stderr)
+    say(f"{folder}: this file system has no locks; start no second process here")
 
 
 def holder(path: Path) -> str:

@@ -1,9 +1,10 @@
 """Jobs in the queue of a SLURM cluster that wait for something that waiting does not bring."""
 
 import subprocess
-import sys
 import threading
 import time
+
+from nmt.system.warnings import say
 
 PATIENT = {
     "None", "Priority", "Resources", "Dependency", "BeginTime", "Prolog", "Cleaning", "Reservation", "Licenses",
@@ -45,11 +46,10 @@ def _watch() -> None:
             queue = ""
         for (stage, reason), number in stuck(queue).items():
             if (stage, reason) not in told:
-                print(
-                    f"nmt: warning: job {number} ({stage}) waits in the queue: {reason}. It may wait for ever: compare "
+                say(
+                    f"job {number} ({stage}) waits in the queue: {reason}. It may wait for ever: compare "
                     f"`scontrol show job {number}` with what your cluster allows, then stop with Ctrl-C and change "
-                    "cluster.yaml or profiles/slurm/config.yaml (docs/how-to/slurm.md)",
-                    file=sys.stderr, flush=True,
-                )  # fmt: skip
+                    "cluster.yaml or profiles/slurm/config.yaml (docs/how-to/slurm.md)"
+                )
                 told.add((stage, reason))
         time.sleep(POLL)

@@ -13,6 +13,7 @@ from tqdm import tqdm
 from nmt.system import machine
 from nmt.system.files import read_records, write_text
 from nmt.system.progress import remaining
+from nmt.system.warnings import say
 from nmt.training.checkpoint import Progress
 
 RECORD_EVERY = 50  # updates between two training records
@@ -57,10 +58,9 @@ class Log:
         """Warn of whole lines without a record; half a line at the end is normal after a kill."""
         lines = self._path.read_bytes().count(b"\n") if self._path.is_file() else 0
         if damaged := lines - sum(1 for _ in read_records(self._path)):
-            print(
-                f"nmt: warning: {self._path}: {damaged} of {lines} lines are no records and are left out; the weights "
-                "are not affected",
-                file=sys.stderr,
+            say(
+                f"{self._path}: {damaged} of {lines} lines are no records and are left out; the weights are "
+                "not affected"
             )
 
     def _until(self, update: int) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -17,6 +17,7 @@ from typing import Protocol
 from nmt.system.buckets.lease import Lease
 from nmt.system.errors import ConfigError
 from nmt.system.files import read_json
+from nmt.system.warnings import say
 
 EVERY = 60.0  # seconds between two looks at the folder
 ATTEMPTS, PAUSE = 10, 6.0  # at the end, and seconds between attempts
@@ -199,7 +200,7 @@ def _attempt(state: StoredState) -> bool:
         state.send()
     except Exception as error:  # of boto3, whose classes have no common base
         line = str(error).splitlines()[0] if str(error) else type(error).__name__
-        print(f"nmt: warning: {state.folder}: not sent to the bucket: {line}", file=sys.stderr, flush=True)
+        say(f"{state.folder}: not sent to the bucket: {line}")
         return False
     return True
 
