@@ -42,7 +42,8 @@ class Transformer(TranslationModel):
         self.decoder = cast("Sequence[DecoderLayer]", nn.ModuleList(decoder))
         last = [make_norm(config) if config.norm == "pre" else nn.Identity() for _ in range(2)]
         self.encoder_norm, self.decoder_norm = last
-        self.unseen = int(isinstance(config, TransformerConfig) and not config.source_bos)
+        #: Pieces at the start of a source that the encoder does not see: 1, which is BOS, without source_bos; else 0.
+        self.skipped_bos = int(isinstance(config, TransformerConfig) and not config.source_bos)
         self.projection = nn.Linear(config.width, target_vocabulary, bias=config.output_bias)
         if config.output_bias:
             nn.init.zeros_(self.projection.bias)
@@ -57,7 +58,7 @@ class Transformer(TranslationModel):
 
         Without source_bos, the encoder sees S - 1 ids, here and below.
         """
-        source = source[:, self.unseen :]
+        source = source[:, self.skipped_bos :]
         x = self.source_embedding(source)
         if self.context:
             x = self.context(x, source != self.pad)
@@ -106,7 +107,7 @@ class Transformer(TranslationModel):
         """See `TranslationModel.forward_watched`."""
         with watch(self.decoder[layer].source_attention) as weights:
             outputs = self(source, target, images)
-        return outputs, F.pad(weights[0], (self.unseen, 0))[..., : source.shape[1]]  # words before regions
+        return outputs, F.pad(weights[0], (self.skipped_bos, 0))[..., : source.shape[1]]  # words before regions
 
     def attentions(self, source: Tensor, target: Tensor, images: Tensor | None = None) -> dict[str, Tensor]:
         """See `TranslationModel.attentions`."""
@@ -119,7 +120,7 @@ class Transformer(TranslationModel):
             watched = {part: [stack.enter_context(watch(layer)) for layer in layers] for part, layers in parts.items()}
             self(source, target, images)
         found = {part: torch.stack([weights for (weights,) in layers], 1) for part, layers in watched.items()}
-        if self.unseen:  # nothing looks at BOS, and it looks at nothing
+        if self.skipped_bos:  # nothing looks at BOS, and it looks at nothing
             found |= {"source": F.pad(found["source"], (1, 0)), "encoder": F.pad(found["encoder"], (1, 0, 1, 0))}
         return found
 

@@ -64,7 +64,7 @@ def specification(model: Any, source: Vocabulary, target: Vocabulary) -> Any:
     _decoder(spec.decoder, model)
     spec.register_source_vocabulary(source.pieces(range(len(source))))
     spec.register_target_vocabulary(target.pieces(range(len(target))))
-    spec.config.add_source_bos, spec.config.add_source_eos = not model.unseen, True
+    spec.config.add_source_bos, spec.config.add_source_eos = not model.skipped_bos, True
     spec.config.layer_norm_epsilon = model.encoder[0].residuals[0].norm.eps
     return spec
 
