@@ -29,7 +29,7 @@ rule decode:
         lines=lambda w: PLAN.table(w.table).lines_of(test_of(w)[0]) or NOT_COMPARED,
         # Functions of `input` or `output` are not compared with those of the last run.
         test=lambda w, input: test_of(w)[0],
-        images=lambda w, input: commands.decode_options(
+        options=lambda w, input: commands.decode_options(
             input.features, PLAN.table(w.table).lines_of(test_of(w)[0]), test_of(w)[1]
         ),
         hypotheses=lambda w, output: unsharded(w, output[0]),
@@ -41,7 +41,7 @@ rule decode:
                     "{input.model}",
                     "{input.clean}/{params.test}.{params.source}",
                     "{params.hypotheses}",
-                    "{params.images:q}",
+                    "{params.options:q}",
                     "{params.shard}",
                     config="{params.config:q}",
                     device="{resources.device}",

@@ -30,7 +30,7 @@ rule train:
         config=lambda w: experiment(system_of(w)),
         content=lambda w: content([*seen(w), *vectors(w), *links(w)], training_of(w)),
         # Word vectors, a parent and alignments too. A function of `input` is not compared with that of the last run.
-        images=lambda w, input: commands.train_options(
+        options=lambda w, input: commands.train_options(
             input.features, PLAN.vectors(system_of(w)), parent_of(w), system_of(w).alignments
         ),
     shell:
@@ -41,7 +41,7 @@ rule train:
                 commands.train(
                     "{input.encoded}",
                     "{params.run}",
-                    "{params.images:q}",
+                    "{params.options:q}",
                     FOLLOW,
                     config="{params.config:q}",
                     seed="{wildcards.seed}",
