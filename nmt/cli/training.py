@@ -79,11 +79,12 @@ def train(
     from nmt.system.gpus import claim_gpu
     from nmt.system.warnings import recorded
     from nmt.tracking.follow import start_follower
-    from nmt.training.distributed import rank_and_size
+    from nmt.training.distributed import rank_and_size, set_torchrun_variables
     from nmt.training.experiment import Experiment
     from nmt.training.train import train as train_model
     from nmt.training.word_vectors import parse_files
 
+    set_torchrun_variables()  # `claim_gpu` reads them too
     vectors = parse_files(word_vectors)
     experiment, (rank, _) = load_settings(Experiment, settings), rank_and_size()
     if tracking and rank == 0:

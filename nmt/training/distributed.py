@@ -116,10 +116,12 @@ def process_group(device: str) -> Iterator[Processes]:
         DataError: the other processes do not start.
         LostProcess: in the block, another process has ended.
     """
-    if rank_and_size()[1] == 1:
+    set_torchrun_variables()
+    processes = Processes(*rank_and_size())
+    if processes.size == 1:
         yield SINGLE_PROCESS
         return
-    store, processes = _join(device), Processes(*rank_and_size())
+    store = _join(device, processes)
     processes.barrier()
     try:
         yield processes
@@ -130,8 +132,8 @@ def process_group(device: str) -> Iterator[Processes]:
     dist.destroy_process_group()
 
 
-def rank_and_size() -> tuple[int, int]:
-    """Return the rank of this process and the number of processes, as torchrun or srun has set them."""
+def set_torchrun_variables() -> None:
+    """Where srun has started this process and others, set the environment variables that torchrun would have set."""
     environment = os.environ
     if "RANK" not in environment and int(environment.get("SLURM_STEP_NUM_TASKS", 1)) > 1:
         job, step = int(environment["SLURM_JOB_ID"]), int(environment["SLURM_STEP_ID"])
@@ -139,12 +141,16 @@ def rank_and_size() -> tuple[int, int]:
         environment.update(LOCAL_RANK=environment["SLURM_LOCALID"])
         environment.setdefault("MASTER_ADDR", environment["SLURM_LAUNCH_NODE_IPADDR"])
         environment.setdefault("MASTER_PORT", str(10_000 + (97 * job + step) % 20_000))
-    return int(environment.get("RANK", 0)), int(environment.get("WORLD_SIZE", 1))
 
 
-def _join(device: str) -> Any:
+def rank_and_size() -> tuple[int, int]:
+    """Return the rank of this process and the number of processes, by torchrun's variables."""
+    return int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+
+
+def _join(device: str, processes: Processes) -> Any:
     """Find the other processes; return the store that all of them see."""
-    (rank, size), gpu = rank_and_size(), device != "cpu" and torch.cuda.is_available()
+    rank, size, gpu = processes.rank, processes.size, device != "cpu" and torch.cuda.is_available()
     if gpu:
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count())
     try:

@@ -19,7 +19,7 @@ from snakes import ROOT
 
 from nmt.data.batches import Parallel
 from nmt.system.files import read_json, write_json
-from nmt.training.distributed import Processes, rank_and_size
+from nmt.training.distributed import Processes, rank_and_size, set_torchrun_variables
 from nmt.training.experiment import Experiment
 from nmt.training.train import train
 
@@ -260,13 +260,15 @@ def test_shares_are_all_sentences_once(copy_corpus: Path) -> None:
 
 def test_srun_tells_each_process_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"):
-        monkeypatch.setenv(name, "")  # what `rank_and_size` sets goes with the test
+        monkeypatch.setenv(name, "")  # what `set_torchrun_variables` sets goes with the test
         monkeypatch.delenv(name)
     told = {"JOB_ID": "7", "PROCID": "1", "LOCALID": "0", "LAUNCH_NODE_IPADDR": "10.0.0.3", "NTASKS": "2"}
     for name, value in told.items():
         monkeypatch.setenv(f"SLURM_{name}", value)
+    set_torchrun_variables()
     assert rank_and_size() == (0, 1)  # in a batch script, which srun has not started
     monkeypatch.setenv("SLURM_STEP_ID", "0")
     monkeypatch.setenv("SLURM_STEP_NUM_TASKS", "2")
+    set_torchrun_variables()
     assert rank_and_size() == (1, 2)
     assert os.environ["MASTER_ADDR"] == "10.0.0.3" and 10_000 <= int(os.environ["MASTER_PORT"]) < 30_000
