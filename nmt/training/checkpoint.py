@@ -153,7 +153,9 @@ def best_of(progress: Mapping[Path, Progress], monitor: str) -> list[Path]:
     """Return validated checkpoints, best first: the lowest loss or the highest BLEU; the earlier one wins a tie."""
 
     def cost(progress: Progress) -> float | None:
-        return progress.valid_loss if monitor == "loss" else progress.valid_bleu and -progress.valid_bleu
+        if monitor == "loss":
+            return progress.valid_loss
+        return None if progress.valid_bleu is None else -progress.valid_bleu
 
     valued = [(value, path) for path, p in progress.items() if (value := cost(p)) is not None]
     return [path for _, path in sorted(valued)]
