@@ -168,7 +168,7 @@ def _chunk(
 
 
 def _predict(scores: Tensor, targets: Tensor, in_place: bool) -> tuple[Tensor, ...]:
-    """Compute probabilities from scores (N, V), of which the first n rows have targets (n,).
+    """Compute probabilities from scores (N, V). Only the first n rows have targets (n,); zeros fill the others.
 
     Returns:
         Probabilities (N, V), written over the scores if ``in_place``; for each target the log of the softmax's
