@@ -29,7 +29,7 @@ out_option = click.option(
     "--later", is_flag=True, help="Jobs run on other machines: only `nmt track publish` writes to a store in a file."
 )
 def prepare(settings: str, tables: tuple[Path, ...], out: Path, later: bool) -> None:
-    """Create the store and one experiment per table, before several jobs run at the same time."""
+    """Say where MLflow keeps runs, and what the tables are, in the file that the other commands take."""
     from nmt.config.table import load_table
     from nmt.config.workflow import Workflow
     from nmt.tracking.prepare import prepare as prepare_store
@@ -37,8 +37,8 @@ def prepare(settings: str, tables: tuple[Path, ...], out: Path, later: bool) -> 
     if out.name != "tracking.json":
         raise ConfigError(f"--out: expected tracking.json in some folder, got {out}")
     workflow = load_settings(Workflow, settings)
-    experiments = {path.stem: load_table(path) for path in tables}
-    prepare_store(workflow.tracking.uri, out.parent, experiments, later)
+    captions = {path.stem: load_table(path).caption for path in tables}
+    prepare_store(workflow.tracking.uri, out.parent, captions, later)
 
 
 @click.command()

@@ -11,7 +11,6 @@ from nmt.config.corpus.sources import CustomCorpus
 from nmt.config.data import Images, Subwords
 from nmt.config.system import AddedText
 from nmt.config.workflow import Tracking
-from nmt.plan.layout import table_path
 from nmt.plan.systems import as_json
 
 Word = str | int | Path
@@ -216,16 +215,6 @@ def comet(hypotheses: Word, *, source: Word, reference: Word, checkpoint: Word, 
 def report(table: Word, *, config: Word) -> list[str]:
     """Write a table and its figures."""
     return _command("report", table, config=config)
-
-
-def track_prepare(*options: Word, config: Word, out: Word) -> list[str]:
-    """Create the MLflow store."""
-    return _command("track prepare", config=config, out=out, options=options)
-
-
-def track_prepare_options(tables: Iterable[str], remote: bool) -> list[str]:
-    """Options of `track_prepare`: the table files, and whether jobs run on other machines."""
-    return [*(f"--tables={table_path(table)}" for table in tables), *(["--later"] if remote else [])]
 
 
 def track(run: Word, *, tracking: Word, name: Word, seed: Word, out: Word) -> list[str]:

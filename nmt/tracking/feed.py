@@ -9,7 +9,7 @@ from nmt.config.training import ENDS
 from nmt.plan.systems import flatten
 from nmt.system import files
 from nmt.system.files import digest, read_json
-from nmt.tracking.store import BATCH, connect, describe, find_or_create_experiment, find_or_create_run
+from nmt.tracking.store import BATCH, describe, find_or_create_run, open_experiment
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -46,13 +46,6 @@ class Feed:
             batch = missing[start : start + BATCH["metrics"]]
             self.client.log_batch(self.run, metrics=batch)
             self.steps |= {point.key: point.step for point in batch}
-
-
-def open_experiment(tracking: Path, table: str, caption: str = "") -> tuple["MlflowClient", str]:
-    """Connect to the store that ``tracking.json`` names; return the client and the id of a table's experiment."""
-    store = read_json(tracking)
-    client, known = connect(store["uri"]), store["experiments"].get(table)
-    return client, known or find_or_create_experiment(client, table, store["uri"], tracking.resolve().parent, caption)
 
 
 def identity_of(path: Path, table: str, system: str, seed: int) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from nmt.tracking.store import first_line
 if TYPE_CHECKING:
     from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
 
+PAUSE = 10.0  # seconds before MLflow is imported, which takes a processor; `publish` alone sends a shorter training
 POLL = 2.0  # seconds between looks at a log
 PATIENCE = 60.0  # longest wait, in seconds, between two attempts at a store that fails
 
@@ -44,6 +45,9 @@ def follow(run_dir: Path, tracking: Path, table: str, system: str, seed: int, pi
         pid: the training's process.
     """
     if tracking.is_file() and not read_json(tracking).get("live", True):
+        return
+    _wait(PAUSE, pid)
+    if not _is_alive(pid) and (run_dir / "training.json").is_file():
         return
     feed, monitor, delay, warned = None, None, POLL, False
     while True:

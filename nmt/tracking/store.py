@@ -5,13 +5,15 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from nmt.system.errors import DataError
 from nmt.system.files import read_json
+from nmt.system.locks import wait_for_lock
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -65,7 +67,25 @@ def connect(uri: str) -> "MlflowClient":
 
     for logger in ("alembic", "mlflow", "urllib3"):
         logging.getLogger(logger).setLevel(logging.ERROR)
-    return cast("MlflowClient", _Bounded(MlflowClient(tracking_uri=uri)))
+    with _alone(uri):
+        return cast("MlflowClient", _Bounded(MlflowClient(tracking_uri=uri)))
+
+
+@contextmanager
+def _alone(uri: str) -> Iterator[None]:
+    """Hold the lock of a store in a file, which fails if several processes make it at once."""
+    file = _database(uri)
+    lock = wait_for_lock(file.with_name(f"{file.name}.lock"), poll=0.1) if file else None
+    try:
+        yield
+    finally:
+        if lock:
+            lock.release()
+
+
+def _database(uri: str) -> Path | None:
+    """The file of a store in sqlite; None of another."""
+    return Path(uri.removeprefix("sqlite:///").partition("?")[0]) if uri.startswith("sqlite:///") else None
 
 
 def earlier(tracking: Path) -> dict[str, Any]:
@@ -84,10 +104,16 @@ def deletions(tracking: Path) -> int:
     """
     store = earlier(tracking)
     uri = str(store.get("uri", ""))
-    file = Path(uri.removeprefix("sqlite:///").partition("?")[0])
-    missing = uri.startswith("sqlite:///") and not file.exists()
-    markers = tracking.parent.glob("runs/*/*/seed*/tracked.json") if missing else ()
+    file = _database(uri)
+    markers = tracking.parent.glob("runs/*/*/seed*/tracked.json") if file and not file.exists() else ()
     return int(store.get("deletions", 0)) + any(earlier(marker).get("uri") == uri for marker in markers)
+
+
+def open_experiment(tracking: Path, table: str) -> tuple["MlflowClient", str]:
+    """Connect to the store that ``tracking.json`` names; return the client and the id of a table's experiment."""
+    store = read_json(tracking)
+    client, caption = connect(store["uri"]), store.get("captions", {}).get(table, "")
+    return client, find_or_create_experiment(client, table, store["uri"], tracking.resolve().parent, caption)
 
 
 def find_or_create_experiment(client: "MlflowClient", name: str, uri: str, results: Path, caption: str = "") -> str:
@@ -96,13 +122,20 @@ def find_or_create_experiment(client: "MlflowClient", name: str, uri: str, resul
     It is created if it is missing and restored if it was deleted. MLflow opens an experiment without a kind in its view
     of language model applications.
     """
+    from mlflow.exceptions import MlflowException
+
     tags = {"mlflow.experimentKind": "custom_model_development", "nmt.table": name}
     tags |= {"mlflow.note.content": caption} if caption else {}
     experiment = client.get_experiment_by_name(name)
     if experiment is None:
         # A server knows best where its artifacts go; an sqlite store would put them where the process happens to run.
         location = (results / "mlartifacts").as_uri() if uri.startswith("sqlite:") else None
-        return str(client.create_experiment(name, artifact_location=location, tags=tags))
+        try:
+            return str(client.create_experiment(name, artifact_location=location, tags=tags))
+        except MlflowException as error:
+            if error.error_code != "RESOURCE_ALREADY_EXISTS":
+                raise
+            experiment = client.get_experiment_by_name(name)  # another process has made it
     if experiment.lifecycle_stage == "deleted":
         client.restore_experiment(experiment.experiment_id)
     for key, value in tags.items():

@@ -10,10 +10,9 @@ from nmt.corpora.catalogue import TRAIN_SAMPLE
 from nmt.plan.layout import Layout
 from nmt.plan.systems import flatten
 from nmt.system.files import Json, digest, read_json
-from nmt.tracking.feed import open_experiment
 from nmt.tracking.models import Models, logged_model, register
 from nmt.tracking.publish import try_to_send
-from nmt.tracking.store import describe, find_or_create_run, finish, send_changed
+from nmt.tracking.store import describe, find_or_create_run, finish, open_experiment, send_changed
 
 if TYPE_CHECKING:
     from mlflow.entities import Dataset, LoggedModel
@@ -51,7 +50,7 @@ class _Sender:
     def __init__(self, file: Path, data: Json, tracking: Path, models: Models) -> None:
         self.file, self.data, self.models, self.name = file, data, models, str(data["name"])
         self.layout = Layout(file.resolve().parent.parent)
-        self.client, self.experiment = open_experiment(tracking, self.name, data["caption"])
+        self.client, self.experiment = open_experiment(tracking, self.name)
 
     def send(self) -> Json:
         """Send everything; sending again changes only what has changed."""

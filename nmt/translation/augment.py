@@ -15,7 +15,6 @@ from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import atomic_directory, build_stored, check_not_input, read_json, sha256, write_json, write_lines
 from nmt.system.lines import count_lines, read_lines
 from nmt.text.cleaner import clean_line, restore
-from nmt.translation.decode_file import decode_file
 from nmt.translation.directions import choose_direction, read_pairs
 
 
@@ -45,6 +44,8 @@ def translate_text(
         ConfigError, DataError: see `nmt.translation.decode_file.decode_file`.
         Interrupted: a signal has asked the process to stop.
     """
+    from nmt.translation.decode_file import decode_file  # imports torch
+
     check_not_input(out, [text])
     recipe = read_json(model / "cleaning.json")
     target, source = languages

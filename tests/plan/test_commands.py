@@ -44,7 +44,6 @@ OPTIONS: dict[str, list[str]] = {
     "score": commands.score_options(["bleu1", "meteor"]),
     "score_output": commands.score_options(["bleu1"]),
     "track_table": commands.track_table_options(Tracking(models=False, register="translator")),
-    "track_prepare": commands.track_prepare_options(["one", "two"], remote=True),
 }
 STAGES = [
     name for name, stage in vars(commands).items()

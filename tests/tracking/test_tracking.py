@@ -1,10 +1,12 @@
 import json
+import multiprocessing
 import os
 import shutil
 import subprocess
 import sys
 import threading
 import time
+import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,13 +22,13 @@ from nmt.report.tables import build
 from nmt.system.errors import DataError
 from nmt.system.files import read_json, write_json, write_text
 from nmt.tracking import follow as following
-from nmt.tracking import prepare as preparing
+from nmt.tracking import store as stores
 from nmt.tracking.feed import identity_of
 from nmt.tracking.follow import follow
 from nmt.tracking.models import Models
 from nmt.tracking.prepare import prepare
 from nmt.tracking.publish import publish
-from nmt.tracking.store import connect, deletions
+from nmt.tracking.store import connect, deletions, find_or_create_experiment, open_experiment
 from nmt.tracking.table import publish_table
 
 pytestmark = pytest.mark.integration  # each test makes MLflow stores
@@ -41,13 +43,15 @@ POINTS = 8 * 5 + 4 * 4  # of a log of 400 updates: training and validation recor
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     monkeypatch.setattr(following, "POLL", 0.02)
+    monkeypatch.setattr(following, "PAUSE", 0.0)
 
 
 @pytest.fixture(scope="session")
 def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A new store takes MLflow seconds to make; most tests start from a copy."""
     folder = tmp_path_factory.mktemp("store")
-    prepare(f"sqlite:///{folder}/mlflow.db", folder, {"other": fakes.table()})
+    prepare(f"sqlite:///{folder}/mlflow.db", folder, {})
+    open_experiment(folder / "tracking.json", "other")
     return folder / "mlflow.db"
 
 
@@ -58,7 +62,7 @@ class Case:
         self.layout, self.table, self.seeds = Layout(folder / "results"), table or fakes.table(), seeds
         self.tracking = self.layout.results / "tracking.json"
         fakes.write_results(self.layout, "toy", self.table, seeds)
-        self.store = prepare(uri, self.layout.results, {"toy": self.table})
+        self.store = prepare(uri, self.layout.results, {"toy": self.table.caption})
 
     @property
     def marker(self) -> Path:
@@ -92,8 +96,11 @@ class Case:
 
         return MlflowClient(tracking_uri=self.store["uri"])
 
+    def experiment(self) -> Any:
+        return self.client().get_experiment_by_name("toy")
+
     def runs(self) -> list[Any]:
-        return list(self.client().search_runs([self.store["experiments"]["toy"]]))
+        return list(self.client().search_runs([found.experiment_id])) if (found := self.experiment()) else []
 
     def points(self, run: str) -> list[tuple[str, int, float]]:
         client = self.client()
@@ -130,28 +137,42 @@ def ended() -> int:
     return one.pid
 
 
-def test_prepare(tmp_path: Path) -> None:
+def test_processes_that_make_a_store_at_once_find_one_experiment(tmp_path: Path) -> None:
+    import mlflow  # noqa: F401  once, for all processes
+
     case = Case(tmp_path, [1, 2])
-    assert prepare(None, case.layout.results, {"toy": case.table}) == case.store == read_json(case.tracking)
+    assert prepare(None, case.layout.results, {"toy": "A table of tests"}) == case.store == read_json(case.tracking)
     assert case.store["uri"] == f"sqlite:///{tmp_path}/results/mlflow.db"
-    experiment = case.client().get_experiment(case.store["experiments"]["toy"])
+    assert not (tmp_path / "results" / "mlflow.db").exists()
+    with multiprocessing.get_context("fork").Pool(3) as pool:
+        opened = pool.map(open_toy, [case.tracking] * 3, chunksize=1)
+    experiment = case.experiment()
+    assert set(opened) == {experiment.experiment_id}
     assert experiment.artifact_location == (tmp_path / "results" / "mlartifacts").as_uri()
     assert experiment.tags["mlflow.experimentKind"] == "custom_model_development"
     assert experiment.tags["mlflow.note.content"] == "A table of tests"
     assert case.runs() == [], "a run begins with its training"
 
 
+def open_toy(tracking: Path) -> str:
+    return open_experiment(tracking, "toy")[1]
+
+
+def test_another_process_makes_the_experiment_first(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    client, made = open_experiment(case.tracking, "toy")
+    found, answers = client.get_experiment_by_name("toy"), [None]
+    late = types.SimpleNamespace(
+        get_experiment_by_name=lambda _: answers.pop() if answers else found, create_experiment=client.create_experiment
+    )
+    assert find_or_create_experiment(late, "toy", case.store["uri"], case.layout.results) == made and not answers
+
+
 def test_an_experiment_of_an_earlier_version_gets_kind_and_description(case: Case) -> None:
     client = case.client()
-    client.create_experiment("one")
-    prepare(None, case.layout.results, {"one": case.table})
-    tags = client.get_experiment_by_name("one").tags
+    client.create_experiment("toy")
+    open_experiment(case.tracking, "toy")
+    tags = client.get_experiment_by_name("toy").tags
     assert tags["mlflow.experimentKind"] == "custom_model_development" and "mlflow.note.content" in tags
-
-
-def test_other_tables_get_no_experiment(case: Case) -> None:
-    assert list(prepare(None, case.layout.results, {"one": case.table})["experiments"]) == ["one"]
-    assert sorted(e.name for e in case.client().search_experiments()) == ["Default", "one", "other", "toy"]
 
 
 def test_a_deleted_store_is_made_again_once(
@@ -163,9 +184,10 @@ def test_a_deleted_store_is_made_again_once(
     database.unlink()
     assert deletions(case.tracking) == 1
     # MLflow would make the same in seconds.
-    monkeypatch.setattr(preparing, "connect", lambda uri: shutil.copy(empty_store, database) and connect(uri))
+    monkeypatch.setattr(stores, "connect", lambda uri: shutil.copy(empty_store, database) and connect(uri))
     for _ in range(2):
-        store = prepare(None, case.layout.results, {"toy": case.table})
+        store = prepare(None, case.layout.results, {})
+        open_experiment(case.tracking, "toy")
         assert store["deletions"] == deletions(case.tracking) == 1
     assert capsys.readouterr().err.count("mlflow.db: was deleted; it is made anew") == 1
     assert case.publish()["status"] == "published"
@@ -179,9 +201,9 @@ def test_the_uri_of_the_environment(tmp_path: Path, empty_store: Path, monkeypat
 
 
 def test_a_deleted_experiment_is_restored(case: Case) -> None:
-    case.client().delete_experiment(case.store["experiments"]["toy"])
-    assert prepare(None, case.layout.results, {"toy": case.table}) == case.store
-    assert case.publish()["status"] == "published"
+    _, experiment = open_experiment(case.tracking, "toy")
+    case.client().delete_experiment(experiment)
+    assert case.publish()["experiment"] == experiment
 
 
 def test_publish_is_complete(case: Case) -> None:
@@ -240,7 +262,7 @@ def test_a_model_that_cannot_be_copied_costs_a_warning_and_is_retried(case: Case
     sent = case.publish_table(Models(fail))
     assert sent["status"] == "failed" and sent["problem"] == "no space left"
     assert sent["later"].startswith(f"nmt track table {case.layout.results}/tables/toy.json --tracking")
-    assert case.client().search_logged_models([case.store["experiments"]["toy"]]) == []
+    assert case.client().search_logged_models([case.experiment().experiment_id]) == []
     assert case.publish_table()["status"] == "published"
 
 
@@ -319,7 +341,8 @@ def test_a_run_of_an_earlier_version_is_completed(case: Case) -> None:
     """Those had no parameter for the end of a training."""
     identity = identity_of(case.run(1) / "training.json", "toy", "small", 1)
     tags = {"nmt.run": identity["run"]}
-    old = case.client().create_run(case.store["experiments"]["toy"], tags=tags, run_name="small, seed 1").info.run_id
+    _, experiment = open_experiment(case.tracking, "toy")
+    old = case.client().create_run(experiment, tags=tags, run_name="small, seed 1").info.run_id
     assert case.publish()["run"] == old
     assert case.client().get_run(old).data.params["training.epochs"] == "4"
 
@@ -372,6 +395,23 @@ def test_a_killed_training_goes_on_in_its_run(case: Case, process: Callable[[], 
     assert case.runs()[0].info.status == "FINISHED"
 
 
+def test_a_training_that_ends_soon_is_left_to_publish(
+    case: Case, process: Callable[[], subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "PAUSE", 60.0)
+    training = process()
+    fakes.write_log(case.run(1) / "state" / "log.jsonl", fakes.records(400, process=training.pid))
+    thread = threading.Thread(target=case.follow, args=(training.pid,))
+    thread.start()
+    training.kill()
+    training.wait()
+    thread.join(20)
+    assert not thread.is_alive() and case.experiment() is None
+    (case.run(1) / "training.json").unlink()  # one that was killed is seen in MLflow
+    case.follow(training.pid)
+    assert [run.info.status for run in case.runs()] == ["KILLED"]
+
+
 def test_a_log_of_another_training_is_not_followed(case: Case) -> None:
     case.follow(ended())
     assert case.runs() == []
@@ -396,15 +436,17 @@ def test_each_seed_of_a_row_is_a_run_and_an_ensemble_is_one(tmp_path: Path, empt
 
 def test_a_dead_server_costs_warnings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     case = Case(tmp_path, [1, 2], DEAD)
-    assert case.store == {"uri": DEAD, "live": True, "experiments": {}}
+    assert case.store == {"uri": DEAD, "live": True, "captions": {"toy": "A table of tests"}}
     pid = ended()
     fakes.write_log(case.run(1) / "state" / "log.jsonl", fakes.records(400, process=pid))
+    (case.run(1) / "training.json").rename(case.run(1) / "later.json")
     case.follow(pid)
+    (case.run(1) / "later.json").rename(case.run(1) / "training.json")
     marker = case.publish()
     assert marker["status"] == "failed"
     assert marker["later"].startswith(f"nmt track publish {case.run(1)} --name toy/small --seed 1 --tracking")
     warnings = capsys.readouterr().err.splitlines()
-    assert len(warnings) == 3
+    assert len(warnings) == 2
     assert all(line.startswith("nmt: warning: ") and "MLflow" in line for line in warnings)
 
 
@@ -418,15 +460,14 @@ def test_what_a_dead_server_missed_is_made_up_for(tmp_path: Path, empty_store: P
 def test_a_store_left_for_later_is_written_by_publish_alone(tmp_path: Path, empty_store: Path) -> None:
     case = Case(tmp_path, [1, 2])
     folder = tmp_path / "later"
-    case.store, case.tracking = prepare(None, folder, {"toy": case.table}, later=True), folder / "tracking.json"
-    assert case.store["live"] is False and case.store["experiments"] == {}
+    case.store, case.tracking = prepare(None, folder, {}, later=True), folder / "tracking.json"
+    assert case.store["live"] is False
     case.follow(ended())
     assert not (folder / "mlflow.db").exists()
     shutil.copy(empty_store, folder / "mlflow.db")
     for seed in (1, 2):
         assert case.publish(seed)["status"] == "published"
-    experiment = case.client().get_experiment_by_name("toy").experiment_id
-    assert len(case.client().search_runs([experiment])) == 2
+    assert len(case.runs()) == 2
 
 
 def test_a_server_is_used_at_once_also_by_jobs_elsewhere(tmp_path: Path) -> None:

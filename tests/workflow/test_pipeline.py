@@ -78,7 +78,7 @@ def test_scenes_from_nothing_to_a_translating_model(tmp_path: Path) -> None:
     project = trial(tmp_path, "test", SYSTEM, limit=200, seeds=[1, 2])
     shutil.copy(tmp_path / "workflow/tables/trial.yaml", tmp_path / "workflow/tables/not_asked_for.yaml")
     results = run(project)
-    assert list(json.loads((results / "tracking.json").read_text())["experiments"]) == ["trial"]
+    assert list(json.loads((results / "tracking.json").read_text())["captions"]) == ["trial"]
     check_results(results, "test")
     assert "Nothing to be done" in project.snakemake().stdout
     together = json.loads((results / "tables/trial.json").read_text())["rows"][-1]

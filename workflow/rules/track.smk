@@ -1,8 +1,9 @@
-# MLflow: store and experiments are created once, before any job runs; each finished run is then published.
-# Creating them is not a rule. Trainings would depend on it, and Snakemake overlooks a training's own changes in a run that
+# MLflow: before any job runs, tracking.json says where the store is; each finished run is then published.
+# Writing it is not a rule. Trainings would depend on it, and Snakemake overlooks a training's own changes in a run that
 # remakes such a dependency, even an ancient() one.
 from nmt.data.word2vec import check_gensim
 from nmt.system.slurm import watch_queue
+from nmt.tracking.prepare import prepare
 from nmt.tracking.store import deletions
 
 
@@ -16,9 +17,8 @@ onstart:
     if not all(LAYOUT.vectors(text).exists() for one in systems for text in one.texts_of_vectors.values()):
         or_exit(check_gensim)
     if tables := tracked_tables():
-        settings = PLAN.report_settings(tables)
-        options = commands.track_prepare_options(tables, remote=workflow.non_local_exec)
-        shell(" ".join(commands.track_prepare("{options}", config="{settings:q}", out="{TRACKING}")))
+        captions = {name: PLAN.table(name).caption for name in tables}
+        or_exit(prepare, PLAN.settings.tracking.uri, LAYOUT.results, captions, workflow.non_local_exec)
 
 
 rule track:

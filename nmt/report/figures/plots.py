@@ -19,7 +19,6 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
 from nmt.config.table import Figure
-from nmt.models.embedding import causal_mask, sinusoidal
 from nmt.system.files import atomic_path
 
 Records = Sequence[Mapping[str, Any]]
@@ -237,6 +236,8 @@ def _legend(
 
 def _positions(canvas: Canvas, axes: Axes, width: int, across: bool) -> None:
     """Draw the encoding of each position as a row, or, with ``across``, as a column."""
+    from nmt.models.embedding import sinusoidal  # imports torch
+
     values, labels = sinusoidal(POSITIONS, width).numpy(), {"xlabel": "dimension", "ylabel": "position in the sentence"}
     if across:
         values, labels = values.T, {"xlabel": labels["ylabel"], "ylabel": labels["xlabel"]}
@@ -247,6 +248,8 @@ def _positions(canvas: Canvas, axes: Axes, width: int, across: bool) -> None:
 
 
 def _mask(axes: Axes) -> None:
+    from nmt.models.embedding import causal_mask  # imports torch
+
     hidden, visible = "#e6e6e6", COLOURS[0]
     axes.imshow(causal_mask(MASKED).numpy(), cmap=ListedColormap([hidden, visible]), interpolation="nearest")
     axes.set(xlabel="attended position", ylabel="attending position")
