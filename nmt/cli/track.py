@@ -89,16 +89,12 @@ def table(file: Path, tracking: Path, no_models: bool, register: str | None, out
     from nmt.system.warnings import recorded
     from nmt.tracking.models import Models
     from nmt.tracking.table import publish_table
-
-    def export_for_mlflow(model: Path, folder: Path) -> None:
-        from nmt.translation.export import export  # imports torch
-
-        export(model, folder, "pyfunc")
+    from nmt.translation.pyfunc import write_pyfunc
 
     with recorded("track_table", out):
-        write_json(out, publish_table(file, tracking, out, Models(export_for_mlflow, not no_models, register)))
+        write_json(out, publish_table(file, tracking, out, Models(write_pyfunc, not no_models, register)))
 
 
 @click.group(cls=CommandGroup, sections={"Commands": [prepare, follow, publish, table]})
 def track() -> None:
-    """Feed MLflow: create the store, follow a training, publish a finished run or table."""
+    """Feed MLflow: say where it is, follow a training, publish a finished run or table."""

@@ -1,10 +1,8 @@
 """Export a model directory to other formats: CTranslate2, Hugging Face, MLflow's pyfunc flavour, float16 weights."""
 
 import shutil
-import warnings
-from importlib import metadata
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 
@@ -14,9 +12,10 @@ from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import Json, atomic_directory, read_json, sha256, write_json, write_text
 from nmt.text.subwords import SIDES
 from nmt.training.checkpoint import WEIGHTS, verified_weights, write_tensors
-from nmt.translation.bundle import bundle
+from nmt.translation.engines.bundle import bundle
 from nmt.translation.engines.specification import specification, unsupported
 from nmt.translation.marian.write import write_marian
+from nmt.translation.pyfunc import write_pyfunc
 from nmt.translation.standalone import SETTINGS
 from nmt.translation.translator import Translator
 
@@ -36,13 +35,6 @@ from translate import ExportedModel
 
 print(ExportedModel(".").translate(["Some text."]))
 ```"""
-PYFUNC = """\
-```bash
-mlflow models serve -m FOLDER --env-manager local -p 5001
-```
-
-FOLDER is this folder. From Python: `mlflow.pyfunc.load_model("FOLDER").predict(["Some text."])`."""
-PACKAGES = ("numpy", "pydantic", "PyYAML", "sacremoses", "safetensors", "sentencepiece", "torch")
 
 
 def export(
@@ -81,20 +73,19 @@ def export(
         if value and to != "ctranslate2":
             raise ConfigError(f"{option}: expected --format ctranslate2 with it, got {to}; leave one out")
     translator = Translator.load(model, "cpu")
-    compared, run, library = None, PYFUNC, str(to)
+    compared, run, library = None, CTRANSLATE2, str(to)
     with atomic_directory(out) as folder:
         match to:
             case "ctranslate2":
                 _ctranslate2(model, translator.toward(*languages), folder, quantization)
-                run = CTRANSLATE2
-            case "pyfunc":
-                _pyfunc(model, translator, folder)
-                library = "mlflow"
             case "half":
                 _half(model, folder)
                 run, library = card.RUN, "nmt"
             case "huggingface":
                 write_marian(model, translator, folder)
+                return None
+            case "pyfunc":
+                write_pyfunc(model, folder)
                 return None
         if check:
             compared = _compare(model, folder, *check)
@@ -143,48 +134,3 @@ def _ctranslate2(folder: Path, translator: Translator, out: Path, quantization: 
     settings = {"languages": "-".join(translator.languages), "max_positions": model.longest}
     write_json(out / SETTINGS, settings | {"cleaning": translator.cleaning.model_dump(mode="json")})
     write_text(out / "translate.py", bundle("nmt.translation.standalone"))
-
-
-def _pyfunc(folder: Path, translator: Translator, out: Path) -> None:
-    """Write a model directory of MLflow, without pickles: the data is our model directory, the code is this package."""
-    import mlflow
-    from mlflow.models import ModelSignature
-    from mlflow.types import ColSpec, ParamSchema, ParamSpec, Schema
-
-    text = Schema([ColSpec("string")])
-    several = len(translator.pairs) > 1
-    named = ParamSchema([ParamSpec(name, "string", "") for name in ("from", "to")]) if several else None
-    installed = [f"{name}=={metadata.version(name).partition('+')[0]}" for name in PACKAGES]
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", ".*An input example was not provided")  # it has a signature instead
-        mlflow.pyfunc.save_model(
-            str(out),
-            loader_module=__name__,
-            data_path=str(folder),
-            code_paths=[str(Path(__file__).parent.parent)],
-            signature=ModelSignature(inputs=text, outputs=text, params=named),
-            pip_requirements=[f"mlflow=={mlflow.__version__}", *installed],  # mlflow-skinny is enough to write it
-        )
-
-
-class Predictor:
-    """The model that `mlflow.pyfunc.load_model` returns."""
-
-    def __init__(self, folder: Path) -> None:
-        self.translator = Translator.load(folder)
-
-    def predict(self, lines: Any, params: dict[str, Any] | None = None) -> list[str]:
-        """Translate raw lines: the first column of a data frame, or a sequence of strings; a missing one is empty.
-
-        A model that was trained on several pairs of languages has the params ``from`` and ``to``.
-        """
-        from pandas import isna
-
-        rows = lines.iloc[:, 0] if hasattr(lines, "iloc") else lines
-        target, source = ((params or {}).get(name) or None for name in ("to", "from"))
-        return self.translator.toward(target, source).translate(["" if isna(row) else str(row) for row in rows])
-
-
-def _load_pyfunc(folder: str) -> Predictor:
-    """Load the model; MLflow calls this function by its name, with the folder of the model's data."""
-    return Predictor(Path(folder))

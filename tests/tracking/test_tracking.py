@@ -481,7 +481,7 @@ def test_missing_results_are_errors(case: Case) -> None:
 
 
 def test_mlflow_is_imported_late() -> None:
-    code = "import nmt.tracking.prepare, nmt.tracking.follow, nmt.tracking.publish, sys; "
+    code = "import nmt.tracking.prepare, nmt.tracking.follow, nmt.tracking.table, nmt.translation.pyfunc, sys; "
     code += "print([name for name in ('mlflow', 'torch', 'sacrebleu') if name in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"
 

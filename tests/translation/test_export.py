@@ -25,7 +25,7 @@ from nmt.system.files import read_json, write_json, write_text
 from nmt.text.cleaner import Cleaner, restore
 from nmt.text.subwords import Vocabulary
 from nmt.training.checkpoint import weights_of, write_tensors
-from nmt.translation.bundle import bundle
+from nmt.translation.engines.bundle import bundle
 from nmt.translation.translator import Translator
 
 ctranslate2 = pytest.importorskip("ctranslate2")

@@ -20,8 +20,9 @@ from nmt.training.average import average
 from nmt.training.experiment import Experiment
 from nmt.training.train import train
 from nmt.translation.directions import choose_direction
-from nmt.translation.export import Predictor, export
+from nmt.translation.export import export
 from nmt.translation.forced import score_pairs
+from nmt.translation.pyfunc import Predictor
 from nmt.translation.standalone import ExportedModel
 from nmt.translation.translator import Translator
 
