@@ -68,7 +68,8 @@ def connect(uri: str) -> "MlflowClient":
     for logger in ("alembic", "mlflow", "urllib3"):
         logging.getLogger(logger).setLevel(logging.ERROR)
     with _alone(uri):
-        return cast("MlflowClient", _Bounded(MlflowClient(tracking_uri=uri)))
+        client = _within_deadline(MlflowClient, tracking_uri=uri)  # MLflow tries a database for 100 seconds
+    return cast("MlflowClient", _Bounded(client))
 
 
 @contextmanager
