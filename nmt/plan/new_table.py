@@ -25,7 +25,7 @@ from nmt.plan.layout import table_path
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import check_regular, check_writable, write_text
 from nmt.text.filters.judges import Judge, judge_of
-from nmt.text.languages import base, is_listed
+from nmt.text.languages import is_listed
 
 HELD_OUT = 1850
 """Validation and test pairs that are cut from much training text, each. A hash chooses them, so there are some more
@@ -343,9 +343,9 @@ def _table(name: str, codes: Sequence[str], pairs: int, train: Findings) -> str:
 
 
 def _same_script(codes: Sequence[str]) -> bool:
-    from nmt.text.filters.judges import SCRIPTS
+    from nmt.text.filters.judges import scripts_of
 
-    source, target = (SCRIPTS.get(base(code), "Latin") for code in codes)
+    source, target = map(scripts_of, codes)
     return source == target
 
 

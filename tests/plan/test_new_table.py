@@ -59,7 +59,9 @@ def test_a_table_is_written_that_the_plan_accepts_and_whose_splits_are_disjoint(
     assert 8 <= len(splits["valid"]) <= 35 and 8 <= len(splits["held_out"]) <= 35
 
 
-@pytest.mark.parametrize(("codes", "joint"), [("en-zh_Hant", False), ("en-pt_BR", True), ("hin-mr", True)])
+@pytest.mark.parametrize(
+    ("codes", "joint"), [("en-zh_Hant", False), ("en-pt_BR", True), ("hin-mr", True), ("en-tt", False)]
+)
 def test_a_joint_vocabulary_is_for_languages_of_one_script(project: Path, codes: str, joint: bool) -> None:
     list(new_table("mine", codes, ["a.en", "a.de"], [], [], Path("config.yaml")))
     small = load_table(Path("workflow/tables/mine.yaml")).systems["small"]

@@ -88,6 +88,8 @@ def test_a_filter_drops_its_kind_and_nothing_else(tmp_path: Path, name: str) -> 
     ("kind", "languages", "good", "bad"),
     [
         ("script", ("eng_Latn", "zh_Hant"), ("The dog runs.", "這隻狗在跑。"), ("The dog runs.", "Der Hund rennt.")),
+        ("script", ("sr_Latn", "pa_Arab"), ("Pas trči.", "کتا بھجدا اے۔"), ("Пас трчи.", "کتا بھجدا اے۔")),
+        ("script", ("tt", "awa"), ("Эт йөгерә.", "कुकुर दौड़त है"), ("Et yögerä.", "कुकुर दौड़त है")),
         ("script", ("jpn", "hin_Deva"), ("犬がはしる", "कुत्ता दौड़ता है"), ("The dog", "कुत्ता दौड़ता है")),
         ("language", ("eng", "pt_BR"), ("The dog runs in the park.", "O cachorro corre no parque."),
          ("The dog runs in the park.", "Der Hund rennt durch den Park.")),

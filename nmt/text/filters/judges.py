@@ -32,15 +32,20 @@ Verdicts = list[bool]
 """Whether each pair of a batch is kept."""
 
 _SCRIPTS = {
-    "Arabic": "ar fa ur ps ug sd ckb", "Armenian": "hy", "Bengali": "bn as",
-    "Cyrillic": "ru uk be bg mk sr kk ky tg mn",
-    "Devanagari": "hi mr ne sa mai bho", "Ethiopic": "am ti", "Georgian": "ka", "Greek": "el", "Gujarati": "gu",
-    "Gurmukhi": "pa", "Hangul": "ko", "Han": "zh yue", "Hebrew": "he yi", "Kannada": "kn", "Khmer": "km", "Lao": "lo",
-    "Malayalam": "ml", "Myanmar": "my", "Oriya": "or", "Sinhala": "si", "Tamil": "ta", "Telugu": "te", "Thai": "th",
-    "Tibetan": "bo dz",
+    "Arab": "ar azb ckb fa glk ks lrc mzn pnb ps sd skr ug ur", "Armn": "hy", "Beng": "as bn mni",
+    "Cans": "cr iu oj",
+    "Cyrl": "ab ady alt av ba be bg bua bxr ce chm cu cv inh kbd kk koi krc kum kv ky lez mdf mhr mk mn mrj myv os ru "
+    "sah sr tg tt tyv udm uk xal",
+    "Cher": "chr", "Deva": "anp awa bho bgc brx doi gom hi hne kok mag mai mr ne new raj sa", "Ethi": "am ti tig",
+    "Geor": "ka xmf", "Grek": "el grc pnt", "Gujr": "gu", "Guru": "pa", "Hang": "ko",
+    "Hani": "gan hak lzh wuu yue zh", "Hebr": "he lad yi", "Jpan": "ja", "Khmr": "km", "Knda": "kn tcy", "Laoo": "lo",
+    "Mlym": "ml", "Mymr": "ksw mnw my shn", "Nkoo": "nqo", "Olck": "sat", "Orya": "or", "Sinh": "si", "Syrc": "arc syr",
+    "Taml": "ta", "Telu": "te", "Tfng": "taq zgh", "Thaa": "dv", "Thai": "th", "Tibt": "bo dz", "Yiii": "ii",
 }  # fmt: skip
-SCRIPTS = {code: script for script, codes in _SCRIPTS.items() for code in codes.split()}
-"""The script of each language that is not written in Latin letters; Japanese has three."""
+_SCRIPT_OF = {code: script for script, codes in _SCRIPTS.items() for code in codes.split()}
+"""The script (ISO 15924) of each language that is not written in Latin letters."""
+_OTHERS = {"Jpan": "Hani Hira Kana", "Kore": "Hang", "Hans": "Hani", "Hant": "Hani", "Aran": "Arab"}
+"""Codes of ISO 15924 for other scripts, together or in a style."""
 MARKS = str.maketrans({
     "؟": "?", "？": "?", "！": "!", "।": ".", "॥": ".", "。": ".", "．": ".", "։": ".", "۔": ".", "：": ":", "；": ";",
     "؛": ";", "％": "%", "٪": "%", "（": "(", "）": ")", "［": "[", "］": "]", "…": ".",
@@ -123,15 +128,22 @@ class _Script(_Each):
         return len(self._letters[language].findall(text)) >= self._share * visible
 
 
+def scripts_of(tag: str) -> list[str]:
+    """Return the scripts (ISO 15924) of a language: that of the tag, such as ``sr_Latn``, or the usual one."""
+    named = [part for part in tag.split("_")[1:] if len(part) == 4]
+    script = named[0] if named else _SCRIPT_OF.get(base(tag), "Latn")
+    return _OTHERS.get(script, script).split()
+
+
 def _letters(script: str | None, language: str) -> Any:
     """Return the pattern of a letter or mark of a language's script; raises ConfigError for an unknown script."""
-    names = ["Han", "Hiragana", "Katakana"] if base(language) == "ja" and not script else []
-    names = names or [script or SCRIPTS.get(base(language), "Latin")]
+    names = [script] if script else scripts_of(language)
     try:
         return regex.compile("[" + "".join(rf"\p{{Script={name}}}" for name in names) + r"\p{Mn}\p{Mc}]")
     except regex.error:
         raise ConfigError(
-            f"cleaning.filters: kind: script: expected a script of Unicode, such as Latin or Devanagari, got '{script}'"
+            "cleaning.filters: kind: script: expected a script of Unicode, such as Latin or Devanagari, got "
+            f"'{names[0]}'" + ("" if script else f" in the tag '{language}'; name one under scripts:")
         ) from None
 
 
