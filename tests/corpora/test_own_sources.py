@@ -71,7 +71,10 @@ def xml() -> bytes:
         for side, tag, code, by in ((0, "src", "en", ""), (1, "ref", "de", ' translator="A"'))
     ]
     second = '<ref lang="de" translator="B"><seg id="1">Anders.</seg></ref>'
-    return f'<dataset id="t"><doc id="d" origlang="en">{"".join(sides)}{second}</doc></dataset>'.encode()
+    second += '<hyp system="C" language="de"><p><seg id="1">Eine Maschine.</seg></p></hyp>'
+    machine = '<hyp system="D"><seg id="2">Eine andere Maschine.</seg></hyp>'
+    sides.insert(1, machine)
+    return f'<dataset id="t"><doc id="d" origlang="en">{"".join(sides)}{machine}{second}</doc></dataset>'.encode()
 
 
 def sgm(side: int) -> bytes:
@@ -217,6 +220,7 @@ BOMB = b'<!DOCTYPE tmx [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]>'
 EXTERNAL = b'<!DOCTYPE t [<!ENTITY x SYSTEM "file:///etc/passwd">]><t>&x;</t>'
 ENTITIES, DOCUMENTS = "expected segments of text, got a file that declares entities", "a document with other segments"
 OTHER = {"a.en": b"", "a.fr": b""}
+HALF = r"line 1: expected text, got half of a character, '\\ud83d'; fix the line, or delete it"
 BAD: dict[str, tuple[dict[str, Any], Callable[[], bytes], str]] = {
     "entities": ({"source": "a.tmx", **BOTH}, lambda: BOMB + tmx().split(b'dtd">')[1], ENTITIES),
     "external": ({"source": "a.tmx", **BOTH}, lambda: EXTERNAL, ENTITIES),
@@ -233,6 +237,7 @@ BAD: dict[str, tuple[dict[str, Any], Callable[[], bytes], str]] = {
     "head": ({"source": "a.tsv", "columns": {"en": "English", "de": "German"}}, tsv, "line 1: expected a column named"),
     "no json": ({"source": "a.jsonl", **BOTH}, tsv, "line 1: expected a JSON object"),
     "json keys": ({"source": "a.jsonl", "languages": ["en", "fr"]}, jsonl, "line 1: expected text under en and fr"),
+    "half a character": ({"source": "a.jsonl", **BOTH}, lambda: jsonl().replace(b": \"", b": \"\\ud83d", 1), HALF),
     "other documents": ({"source": "a.xml", **BOTH}, lambda: xml().replace(b'id="3"', b'id="9"', 1), DOCUMENTS),
     "no end": ({"en": "a.sgm", "de": "valid.de"}, lambda: b"<seg id=1>\nA dog", "expected </seg> after each <seg>"),
     "unknown": ({"source": "a.docx", **BOTH}, tsv, "say format:"),

@@ -172,6 +172,8 @@ class _TestSet(_Segments):
         self.document.setdefault(self.side, {})[self.number] = text
 
     def ended(self, tag: str) -> None:
+        if tag in ("src", "ref"):
+            self.side = ""  # segments outside are translations of systems
         if tag != "doc":
             return
         sides = [self.document.get(language, {}) for language in self.languages]

@@ -77,7 +77,15 @@ def read_jsonl(stream: BinaryIO, name: str, languages: Sequence[str], keys: Mapp
                 f"{name}, line {number}: expected text under {' and '.join(keys[code] for code in languages)}, at the "
                 f"top or in {FIELD}, got {line[:100]}; fix the line, or columns: in the source's declaration"
             )
-        yield tuple(one_line(found[keys[code]]) for code in languages)
+        row = tuple(one_line(found[keys[code]]) for code in languages)
+        try:
+            "".join(row).encode()
+        except UnicodeEncodeError as error:
+            raise DataError(
+                f"{name}, line {number}: expected text, got half of a character, "
+                f"{error.object[error.start]!r}; fix the line, or delete it"
+            ) from None
+        yield row
 
 
 def read_parquet(path: Path, languages: Sequence[str], keys: Mapping[str, str]) -> Iterator[Row]:
