@@ -17,7 +17,7 @@ from nmt.report import html, markdown
 from nmt.report.corpora import chart
 from nmt.report.figures import plots
 from nmt.report.figures.heatmaps import Overlay, Panel, draw, draw_over, readable
-from nmt.report.figures.profiles import PROFILES, Texts, draw_profile
+from nmt.report.figures.profiles import PROFILES, Texts, divided, draw_profile
 from nmt.report.grids import grids
 from nmt.report.records import ALIGNMENTS, keep, read_log
 from nmt.report.tables import build
@@ -99,9 +99,14 @@ def _texts(name: str, table: Table, layout: Layout, seeds: Sequence[int]) -> dic
         if row.system and row.system not in found and table.test_of(row) == table.tests[0] and not row.ensemble:
             folder = layout.scores(name, row, table.tests[0], table.seeds_of(row.system, seeds)[0])
             system = table.text(row)
-            ours, theirs = (list(read_lines(folder / f"{text}.tok")) for text in ("hypotheses", "references"))
-            training = read_lines(layout.clean(system) / f"train.{system.target}")
-            found[row.system] = Texts(ours, theirs, Counter(word for line in training for word in line.split()))
+            files = [
+                folder / "hypotheses.tok",
+                folder / "references.tok",
+                layout.clean(system) / f"train.{system.target}",
+            ]
+            ours, theirs, training = (divided(read_lines(file), system.target) for file in files)
+            counts = Counter(word for line in training for word in line.split())
+            found[row.system] = Texts(list(ours), list(theirs), counts)
     return found
 
 

@@ -1,13 +1,14 @@
 """Profiles of a system's errors: BLEU by the length of the sentence, and accuracy by the frequency of the word."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from matplotlib import pyplot
 
 from nmt.report.figures.plots import COLOURS, STYLE, TITLES, save
+from nmt.scoring.tokenizers import tokenizer_of
 
 LENGTHS = (1, 6, 11, 16, 21, 31, 51)
 """First length, in words of the reference, of each class."""
@@ -20,11 +21,18 @@ Values = dict[int, tuple[float, int]]
 
 @dataclass
 class Texts:
-    """A system's cleaned translations with their references, and how often its training text has each word."""
+    """A system's translations with their references, `divided`, and how often its training text has each word."""
 
     translations: Sequence[str]
     references: Sequence[str]
     counts: Mapping[str, int]
+
+
+def divided(lines: Iterable[str], language: str) -> Iterator[str]:
+    """Yield tokenised lines with spaces between words; BLEU's tokeniser divides languages without spaces."""
+    from sacrebleu.metrics.bleu import BLEU
+
+    return map(BLEU(tokenize=tokenizer_of(language, "tokenised")).tokenizer, lines)
 
 
 def bleu_by_length(texts: Texts) -> Values:

@@ -7,7 +7,7 @@ import fakes
 import pytest
 
 from nmt.plan.layout import Layout
-from nmt.report.figures.profiles import Texts, accuracy_by_frequency, bleu_by_length
+from nmt.report.figures.profiles import Texts, accuracy_by_frequency, bleu_by_length, divided
 from nmt.report.write import report
 
 TEXTS = Texts(
@@ -28,6 +28,19 @@ def test_bleu_by_length() -> None:
     short, long = bleu_by_length(TEXTS).values()
     assert short[1] == 2 and 0 < short[0] < 100 and long[1] == 1
     assert bleu_by_length(Texts(TEXTS.references, TEXTS.references, {}))[0] == (pytest.approx(100), 2)
+
+
+def test_languages_without_spaces_are_divided_as_bleu_divides_them() -> None:
+    lines = [
+        "两 只 狗 看 见 一 只 猫 。",
+        "一 只 猫 睡 觉 。",
+        "狗 在 公 园 里 看 见 三 只 猫 。",
+    ]  # a character is a word
+    ours, theirs = [lines[0], "一 只 狗 睡 觉 。", lines[2]], lines
+    joined = [["".join(line.split()) for line in side] for side in (ours, theirs)]
+    zh = Texts(*(list(divided(side, "zh_Hans")) for side in joined), Counter(divided(joined[1], "zh")))
+    assert bleu_by_length(zh) == bleu_by_length(Texts(ours, theirs, {})) and len(bleu_by_length(zh)) == 2
+    assert list(divided(["A dog, here."], "de")) == ["A dog, here."]
 
 
 def test_a_table_draws_the_profiles_that_it_names(tmp_path: Path) -> None:
