@@ -50,7 +50,7 @@ def reworded(data: Json, table: Table) -> Json:
     return description(table) | {
         "rows": [_row(place, old, table) for place in range(len(rows))],
         "samples": [_sample(sample, old, rows) for sample in data["samples"]],
-        "figures": [figure | {"title": TITLES[figure["name"]]} for figure in data["figures"]],
+        "figures": [figure | {"title": TITLES.get(figure["name"], figure["title"])} for figure in data["figures"]],
     }
 
 

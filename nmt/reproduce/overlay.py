@@ -14,6 +14,7 @@ from pathlib import Path
 from nmt.config.system import System
 from nmt.config.table import Row
 from nmt.corpora.catalogue import TRAINING, splits
+from nmt.corpora.own import sources_with
 from nmt.plan.layout import DECODED, SCORED
 from nmt.plan.plan import Plan
 from nmt.plan.systems import sees_pictures
@@ -152,7 +153,8 @@ class Overlay:
             return False
         codes, sums = system.languages.split("-"), dict[Path, str]()
         for split in splits(system.corpus, system.languages, custom):
-            for source, made in zip(custom.splits[split], record["sources"][split], strict=True):
+            read = sources_with(custom.splits[split], codes)
+            for source, made in zip(read, record["sources"][split], strict=True):
                 files = source.local_files(codes)
                 sums |= dict(zip(files, (made["sha256"][code] for code in codes), strict=False))
         return fingerprint(sums, OWN_FILES) == digest(list(sums.values()))

@@ -91,6 +91,16 @@ def test_new_words_are_everywhere_and_numbers_stay(layout: Layout) -> None:
     assert [t["label"] for t in new["samples"][0]["translations"]] == ["Tiny", "Huge", "Greedy"]
 
 
+def test_the_figure_of_the_filters_keeps_its_title(layout: Layout) -> None:
+    data, figures = json.loads(pages(layout)["json"]), layout.figures("toy")
+    data["figures"].append({"name": "filters", "title": "Pairs that each filter dropped"})
+    (layout.results / "tables/toy.json").write_text(json.dumps(data))
+    for kind in ("png", "svg"):
+        shutil.copy(figures / f"loss.{kind}", figures / f"filters.{kind}")
+    rewrite("toy", Table.model_validate(TABLE), layout)
+    assert all("Pairs that each filter dropped" in text for ending, text in pages(layout).items() if ending != "csv")
+
+
 def test_a_table_that_is_not_comparable_loses_its_differences(layout: Layout) -> None:
     before = pages(layout)
     assert "| Δ BLEU |" in before["md"] and "ours minus published" in before["md"]

@@ -150,7 +150,8 @@ def test_what_one_has_oneself_is_kept_and_nothing_made_of_the_other_is_mixed_wit
 def test_an_own_corpus_is_the_same_only_with_the_same_declaration_and_text(plan: Plan, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("x\n")
     pair = {"en": "a.txt", "de": "a.txt"}
-    corpora = {"mine": {"train": pair, "valid": pair, "tests": {"test": pair}}}
+    train = [{"en": "a.txt", "fr": "a.txt"}, pair]  # the first is not read for this pair of languages
+    corpora = {"mine": {"train": train, "valid": pair, "tests": {"test": pair}}}
     table = {**TABLE, "systems": {"one": {**SYSTEM, "corpus": "mine"}}}
     own = load(tmp_path, table, corpora=corpora)
     system = own.system("t", "one")
