@@ -24,10 +24,9 @@ UNFINISHED = "not converged"
 """The note of rows whose training was too short to converge. The overview omits these rows."""
 OTHER = "Other tables"
 INCOMPARABLE = (
-    "These systems are trained and tested on other text than the report's.\nTheir scores do not compare with the "
-    "published ones."
+    "These systems are trained or tested on other text than the published ones.\nTheir scores do not compare."
 )
-LABEL = 52  # characters of a system's name in the figure
+LABEL = 64  # characters of a system's name in the figure
 LINE, MARGIN = 0.18, 0.75  # inches of height: a row, and the title and axis of a panel
 
 
@@ -143,4 +142,9 @@ def _panel(axes: Axes, report: str, rows: list[Json]) -> None:
         label = "ours: 95 % interval, or deviation over seeds"
         axes.plot(ours["mean"], place, "o", color=COLOURS[0], markersize=4, label=label)
     axes.set(title=report, xlabel="BLEU, tokenised", ylim=(len(rows) - 0.4, -0.6))
-    axes.set_yticks(range(len(rows)), [shorten(row["label"], LABEL, placeholder=" …") for row in rows])
+    labels = [row["label"] for row in rows]
+    names = [
+        label if labels.count(label) == 1 else f"{row['table']}: {label}"
+        for label, row in zip(labels, rows, strict=True)
+    ]
+    axes.set_yticks(range(len(rows)), [shorten(name, LABEL, placeholder=" …") for name in names])
