@@ -173,7 +173,7 @@ def search_options(command: Command) -> Command:
             "--length-penalty", type=float, default=1.0, help="The score of a translation is log p / length^penalty."
         ),
         click.option("--length-reward", type=float, show_default=off, help="Added to the score for each piece."),
-        click.option("--prefix", show_default=off, help="Text that every translation begins with."),
+        click.option("--prefix", show_default=off, help="Text that each translation begins with; no line is split."),
         click.option("--min-length", type=COUNT, show_default=off, help="Fewest pieces of a translation."),
         click.option(
             "--no-repeat-ngram", type=COUNT, show_default=off, help="No sequence of so many pieces occurs twice."

@@ -119,6 +119,9 @@ class ServedModel:
         self._check_pieces(self.cleaner(text.replace("\n", " ")), MBR_PIECES if decoding.mbr else TEXT_PIECES)
         lines = [[line] if decoding.prefix else self.sentences.parts(line) for line in text.split("\n")]
         lines = [[part for part in line if self.cleaner(part)] for line in lines]
+        if decoding.prefix:
+            for line in filter(None, lines):
+                self._check_pieces(self.cleaner(line[0]), self.pieces)
         if not any(lines):
             raise Refused(422, *NO_WORDS)
         return lines

@@ -107,7 +107,7 @@ def bind(host: str, port: int) -> socket.socket:
     """Bind a socket to this address; raises ConfigError."""
     try:
         family, kind, _, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-    except socket.gaierror as error:
+    except (socket.gaierror, UnicodeError) as error:
         raise ConfigError(f"--host: expected a name or address of this machine, got '{host}' ({error})") from None
     listener = socket.socket(family, kind)
     try:

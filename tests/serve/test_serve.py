@@ -165,6 +165,8 @@ def test_settings_of_the_search_are_those_of_the_library(port: int, models: list
     assert first != ask(port, "w1 w2 w3", method="sampling", temperature=10, nbest=5, seed=1)[2]
     status, _, answer = ask(port, "w1", prefix="zebra")
     assert status == 422 and answer["error"] == "wrong value: prefix" and "<unk>" in answer["got"]
+    status, _, answer = ask(port, "w1 w2 " * (models[0].pieces // 2 + 1), prefix="w5")
+    assert status == 422 and answer["error"] == "text too long", "a line with a forced beginning is not divided"
     for wrong in ({"temperature": 0}, {"top_p": 2}, {"method": "magic"}, {"seed": -1}, {"prefix": 3}):
         assert ask(port, "w1", **wrong)[0] == 422
 
@@ -709,6 +711,9 @@ def test_an_address_that_is_not_ours(tmp_path: Path) -> None:
     assert "this machine does not have that address" in elsewhere
     assert "--host: expected a name or address of this machine, got 'no such'" in fails(
         tmp_path, "--host", "no such", "--no-token"
+    )
+    assert "--host: expected a name or address of this machine, got 'my..box'" in fails(
+        tmp_path, "--host", "my..box", "--no-token"
     )
 
 
