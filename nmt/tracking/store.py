@@ -22,32 +22,35 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 BATCH = {"metrics": 1000, "params": 100, "tags": 100}  # MLflow's limits for one call
 DEADLINE = 60.0  # seconds for one call. MLflow's timeout is for each byte: one every two seconds would never end.
+UPLOADS = ("log_artifact", "log_artifacts", "log_model_artifacts")
+UPLOAD = 3600.0  # seconds for one call that sends files
 
 
 class SlowStoreError(Exception):
-    """A call has not ended within `DEADLINE`."""
+    """A call has not ended within `DEADLINE` or `UPLOAD`."""
 
 
 class _Bounded:
-    """An MLflow client each of whose calls must end within `DEADLINE` seconds, or raises SlowStoreError."""
+    """An MLflow client each of whose calls must end within its deadline, or raises SlowStoreError."""
 
     def __init__(self, client: "MlflowClient") -> None:
         self._client = client
 
     def __getattr__(self, name: str) -> Any:
         attribute = getattr(self._client, name)
-        return partial(_within_deadline, attribute) if callable(attribute) else attribute
+        seconds = UPLOAD if name in UPLOADS else DEADLINE
+        return partial(_within_deadline, attribute, seconds) if callable(attribute) else attribute
 
 
-def _within_deadline(call: Callable[..., Result], *arguments: Any, **named: Any) -> Result:
+def _within_deadline(call: Callable[..., Result], seconds: float, *arguments: Any, **named: Any) -> Result:
     if threading.current_thread() is not threading.main_thread():  # only there, a signal can interrupt it
         return call(*arguments, **named)
 
     def give_up(*_: object) -> None:
-        raise SlowStoreError(f"no whole answer within {DEADLINE:g} seconds")
+        raise SlowStoreError(f"no whole answer within {seconds:g} seconds")
 
     handler = signal.signal(signal.SIGALRM, give_up)
-    timer = signal.setitimer(signal.ITIMER_REAL, DEADLINE, 1)  # then each second, should a library handle the first
+    timer = signal.setitimer(signal.ITIMER_REAL, seconds, 1)  # then each second, should a library handle the first
     try:
         return call(*arguments, **named)
     finally:
@@ -67,18 +70,23 @@ def connect(uri: str) -> "MlflowClient":
 
     for logger in ("alembic", "mlflow", "urllib3"):
         logging.getLogger(logger).setLevel(logging.ERROR)
-    with _alone(uri):
-        client = _within_deadline(MlflowClient, tracking_uri=uri)  # MLflow tries a database for 100 seconds
+    with _alone(uri) as file:
+        if file and not file.exists():
+            part = file.with_name(f".{file.name}.part")  # of a process that is killed no half-made store stays
+            part.unlink(missing_ok=True)
+            MlflowClient(tracking_uri=f"sqlite:///{part}")
+            part.replace(file)
+        client = _within_deadline(MlflowClient, DEADLINE, tracking_uri=uri)  # MLflow tries a database for 100 seconds
     return cast("MlflowClient", _Bounded(client))
 
 
 @contextmanager
-def _alone(uri: str) -> Iterator[None]:
-    """Hold the lock of a store in a file, which fails if several processes make it at once."""
+def _alone(uri: str) -> Iterator[Path | None]:
+    """Hold the lock of a store in a file, which fails if several processes make it at once; give the file."""
     file = _database(uri)
     lock = wait_for_lock(file.with_name(f"{file.name}.lock"), poll=0.1) if file else None
     try:
-        yield
+        yield file
     finally:
         if lock:
             lock.release()

@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 import time
+import types
 from collections.abc import Iterator
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -56,10 +57,18 @@ def test_a_server_that_drips_is_given_up(dripping: str, tmp_path: Path, monkeypa
     assert signal.getsignal(signal.SIGALRM) is handler
 
 
+def test_calls_that_send_files_have_more_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "DEADLINE", 0.1)
+    client = store._Bounded(types.SimpleNamespace(log_artifacts=time.sleep, get_run=time.sleep))
+    client.log_artifacts(0.3)
+    with pytest.raises(store.SlowStoreError):
+        client.get_run(0.3)
+
+
 def test_calls_in_other_threads_have_no_deadline() -> None:
     """Python delivers signals to the first thread alone."""
     found: list[int] = []
-    thread = threading.Thread(target=lambda: found.append(store._within_deadline(int, "5")))
+    thread = threading.Thread(target=lambda: found.append(store._within_deadline(int, 60.0, "5")))
     thread.start()
     thread.join()
-    assert found == [5] == [store._within_deadline(int, "5")]
+    assert found == [5] == [store._within_deadline(int, 60.0, "5")]

@@ -144,6 +144,7 @@ def test_processes_that_make_a_store_at_once_find_one_experiment(tmp_path: Path)
     assert prepare(None, case.layout.results, {"toy": "A table of tests"}) == case.store == read_json(case.tracking)
     assert case.store["uri"] == f"sqlite:///{tmp_path}/results/mlflow.db"
     assert not (tmp_path / "results" / "mlflow.db").exists()
+    (tmp_path / "results" / ".mlflow.db.part").write_bytes(b"half of a store")
     with multiprocessing.get_context("fork").Pool(3) as pool:
         opened = pool.map(open_toy, [case.tracking] * 3, chunksize=1)
     experiment = case.experiment()
@@ -152,6 +153,19 @@ def test_processes_that_make_a_store_at_once_find_one_experiment(tmp_path: Path)
     assert experiment.tags["mlflow.experimentKind"] == "custom_model_development"
     assert experiment.tags["mlflow.note.content"] == "A table of tests"
     assert case.runs() == [], "a run begins with its training"
+
+
+def test_a_process_that_is_killed_leaves_no_half_made_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Killed:
+        def __init__(self, tracking_uri: str) -> None:
+            Path(tracking_uri.removeprefix("sqlite:///")).write_bytes(b"half of a store")
+            raise KeyboardInterrupt
+
+    prepare(None, tmp_path, {})
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr("mlflow.MlflowClient", Killed)
+        open_experiment(tmp_path / "tracking.json", "toy")
+    assert not (tmp_path / "mlflow.db").exists() and (tmp_path / ".mlflow.db.part").exists()
 
 
 def open_toy(tracking: Path) -> str:
