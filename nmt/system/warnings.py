@@ -109,7 +109,7 @@ def recorded(stage: str, output: Path | None) -> Iterator[None]:
         yield
         outdated = not recorder.warnings
     except BaseException:
-        outdated = output is not None and not output.exists()
+        outdated = bool(recorder.warnings) and output is not None and not output.exists()
         raise
     finally:
         _recorder.reset(token)

@@ -156,6 +156,11 @@ def claim_state(state: Path, wanted: dict[str, Any], config: dict[str, Any]) -> 
         config: its whole configuration, kept for people to read.
     """
     if state.is_symlink():  # into a shared results folder, where nothing is written
+        print(
+            f"{state}: was a link to {state.resolve()}, where nothing is written; this training begins in a folder of "
+            "its own. To resume what is there, copy it here, or link the run's folder instead",
+            file=sys.stderr,
+        )
         state.unlink()
     mark = state / "identity.json"
     if mark.is_file() and (current := _identity_in(mark)) != wanted:

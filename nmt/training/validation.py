@@ -80,7 +80,8 @@ class Validation:
         for indices in self._processes.share(pairs.batches(BATCH[self._device.type])):
             batch = pairs.batch(indices).to(self._device)
             best = search(model, batch.source, GREEDY, self._vocabulary.ids, batch.images)
-            translations.update((int(i), hypotheses[0].ids) for i, hypotheses in zip(indices, best, strict=True))
+            found = (hypotheses[0].ids if hypotheses else [] for hypotheses in best)  # without, all are NaN
+            translations.update(zip(map(int, indices), found, strict=True))
         model.train()
         merged = self._processes.merge(translations)
         return self._vocabulary.decode([merged[int(i)] for i in pairs.indices])

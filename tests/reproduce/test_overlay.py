@@ -170,10 +170,11 @@ def test_an_own_corpus_is_the_same_only_with_the_same_declaration_and_text(plan:
     assert not own.layout.raw(system).exists()
 
 
-def test_a_training_never_writes_into_a_linked_state(plan: Plan) -> None:
+def test_a_training_never_writes_into_a_linked_state(plan: Plan, capsys: pytest.CaptureFixture[str]) -> None:
     link_shared(plan, ["t"])
     state = Run(plan, "t", "one", 1).folder / "state"
     claim_state(state, {"seed": 1}, {})
+    assert f"was a link to {Path('shared/runs/t/one/seed1/state').resolve()}" in capsys.readouterr().err
     assert not state.is_symlink() and json.loads((state / "identity.json").read_text())["identity"] == {"seed": 1}
     assert Path("shared/runs/t/one/seed1/state/identity.json").read_text() == '{"identity": 1}'
 

@@ -27,6 +27,10 @@ def test_a_record_lies_beside_the_output_and_goes_with_the_fault(
     with pytest.raises(DataError):
         build(output, fails=True)
     assert len(read_warnings(output)) == 2  # the output is still that of the first run
+    output.unlink()
+    with pytest.raises(DataError):
+        build(output, fails=True)
+    assert len(read_warnings(output)) == 2  # perhaps of a process that is at work on the output
     build(output)
     assert [path.name for path in tmp_path.iterdir()] == ["out.txt"]
 

@@ -668,6 +668,13 @@ def test_a_model_needs_the_corpus_it_was_trained_on(copy_corpus: Path, undisturb
         average(undisturbed, other, "last", tmp_path / "model")
 
 
+def test_a_model_that_writes_nothing_but_nan_has_bleu_0(copy_corpus: Path, tmp_path: Path) -> None:
+    trainer = Trainer(copy_corpus, tmp_path / "state", experiment(), 1, torch.device("cpu"))
+    with torch.no_grad():
+        next(trainer.model.parameters()).fill_(float("nan"))
+    assert trainer.validation.bleu(trainer.model) == 0.0
+
+
 def test_interrupted_says_where(copy_corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "state").mkdir()
     trainer = Trainer(copy_corpus, tmp_path / "state", experiment(), 1, torch.device("cpu"))
