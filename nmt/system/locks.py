@@ -85,8 +85,11 @@ def exclusive(path: Path, used: Path, *, keep: bool = True) -> Iterator[None]:
     try:
         yield
     finally:
+        if os.name == "nt":  # there, an open file cannot be deleted
+            lock.release()
         if not keep:
-            path.unlink(missing_ok=True)
+            with suppress(PermissionError):  # on Windows, another process has opened it
+                path.unlink(missing_ok=True)
         lock.release()
         with suppress(OSError):  # one that is not empty stays
             for folder in made:

@@ -96,7 +96,9 @@ def export(
 
 def _half(folder: Path, out: Path) -> None:
     """Write the same model directory with weights rounded to float16; translating still computes in float32."""
-    shutil.copytree(folder, out, ignore=shutil.ignore_patterns(".*"), dirs_exist_ok=True)
+    for file in folder.glob("[!.]*"):
+        copy = shutil.copytree if file.is_dir() else shutil.copyfile
+        copy(file, out / file.name)
     weights = {name: weight.half() for name, weight in verified_weights(folder).items()}
     if not all(torch.isfinite(weight).all() for weight in weights.values()):
         raise ConfigError(

@@ -31,11 +31,11 @@ class Pipe:
         self._stream, self._data, self._ended = stream, b"", False
         self._file: int | None = None
         with suppress(UnsupportedOperation, AttributeError):
-            self._file = stream.fileno()
+            self._file = None if os.name == "nt" else stream.fileno()  # Windows waits for sockets alone
 
     def waits(self) -> bool:
         """Return whether no further line has come, even after a pause."""
-        while self._file is not None and b"\n" not in self._data and not self._ended:
+        while self._file is not None and b"\n" not in self._data and not self._ended and len(self._data) <= LONGEST:
             if not select.select([self._file], [], [], PAUSE)[0]:
                 return True
             self._read(self._file)

@@ -421,6 +421,9 @@ def test_an_unknown_word_becomes_the_source_word_looked_at(
     line = ["zap b wow c"]
     assert translator.translate_clean(line, Decoding(beam=1))[0][0].text == "<unk> a <unk>"
     assert translator.translate_clean(line, Decoding(beam=1, replace_unknown=True))[0][0].text == "wow a zap"
+    monkeypatch.setattr(type(translator.model), "longest", 6)
+    line = ["zap b wow c cut off"]
+    assert translator.translate_clean(line, Decoding(beam=1, replace_unknown=True))[0][0].text == "wow a zap"
 
 
 @pytest.mark.parametrize(("key", "value"), [("replace_unknown", True), ("coverage_penalty", 0.2)])

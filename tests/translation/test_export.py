@@ -299,5 +299,10 @@ def test_half_the_size_translates_alike(model: Path, tmp_path: Path) -> None:
     lines = copy_lines(20, 7)
     whole, half = (Translator.load(folder, "cpu").translate(lines) for folder in (model, tmp_path / "half"))
     assert whole == half
+    locked = shutil.copytree(model, tmp_path / "read only")
+    for file in (*locked.iterdir(), locked):
+        file.chmod(0o555 if file.is_dir() else 0o444)
+    export(locked, tmp_path / "copy", "half")
+    assert all(file.stat().st_mode & 0o200 for file in (tmp_path / "copy").iterdir())
     made = read_json(tmp_path / "half" / "provenance.json")
     assert made["rounded_from_sha256"] == read_json(model / "provenance.json")["weights_sha256"]

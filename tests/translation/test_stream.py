@@ -1,14 +1,16 @@
 """Translations appear as they are made, and an interrupted file goes on where it was."""
 
 import os
+import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, cast
 
 import pytest
 
 from nmt.system.errors import DataError
-from nmt.system.lines import decode_lines
+from nmt.system.lines import LONGEST, decode_lines
 from nmt.translation.stream import FIRST, LARGEST, Pipe, Resumable, chunks
 
 LINES = [f"line {n}" for n in range(5000)]
@@ -56,6 +58,22 @@ def test_a_pipe_gives_the_lines_of_a_file(tmp_path: Path) -> None:
         while line := pipe.readline(1000):
             lines.append(line)
     assert b"".join(lines) == data and len(lines) == 4
+
+
+def test_a_line_without_end_is_refused_before_it_fills_the_memory() -> None:
+    reading, writing = os.pipe()
+    thread = threading.Thread(target=lambda: os.write(writing, b"one\n" + b"\0" * 3 * LONGEST))
+    thread.start()
+    with open(reading, "rb", buffering=0) as stream:  # noqa: PTH123
+        pipe = Pipe(cast(BinaryIO, stream))
+        with pytest.raises(DataError, match="line 2: "):  # while the other end is still open
+            list(chunks(decode_lines(cast(BinaryIO, pipe), "a pipe"), pipe.waits))
+        os.set_blocking(reading, False)
+        while thread.is_alive():  # let the writer end
+            with suppress(BlockingIOError):
+                os.read(reading, 2**20)
+    thread.join()
+    os.close(writing)
 
 
 def failing_after(count: int) -> Iterator[str]:
