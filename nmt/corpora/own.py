@@ -6,7 +6,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from nmt.config.corpus.sources import CustomCorpus, TextSource
+from nmt.config.corpus.sources import CustomCorpus, TextSource, sources_with
 from nmt.corpora.formats import markup, packed, tables
 from nmt.corpora.overlap import HeldOut, warn_of_overlap
 from nmt.corpora.parts import Part, aligned, write_split
@@ -20,11 +20,6 @@ FORMATS = {
     ".tsv": "tsv", ".tmx": "tmx", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet", ".xml": "xml",
 }  # fmt: skip
 """Formats by suffix. An archive has a file for each language, or one member of such a format."""
-
-
-def sources_with(sources: Sequence[TextSource], codes: Sequence[str]) -> list[TextSource]:
-    """Return the sources of a split that have these languages; those of other pairs are not read."""
-    return [source for source in sources if set(codes) <= set(source.sides)]
 
 
 def check_files(name: str, custom: CustomCorpus, languages: str) -> None:

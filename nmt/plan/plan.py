@@ -210,7 +210,7 @@ class Plan:
         custom = self.settings.corpora.get(system.corpus)
         sources = [source for split in custom.splits.values() for source in split] if custom else []
         files = [str(path) for source in sources for path in source.local_files(system.languages.split("-"))]
-        return RawText(system.corpus, files, commands.download_options(self.settings.limit, custom))
+        return RawText(system.corpus, files, commands.download_options(self.settings.limit, custom), custom)
 
     def score_files(self, folder: str) -> list[str]:
         """The files of scores that the filters of a folder of cleaned text read."""

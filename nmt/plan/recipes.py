@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import NamedTuple
 
+from nmt.config.corpus.sources import CustomCorpus
+
 
 class RawText(NamedTuple):
     """A corpus, as ``nmt download`` is told about it."""
@@ -11,6 +13,8 @@ class RawText(NamedTuple):
     own_files: list[str]
     """The user's own files; none for the corpora that come with nmt."""
     options: list[str]
+    custom: CustomCorpus | None
+    """The user's declaration; None for the corpora that come with nmt."""
 
 
 class Translation(NamedTuple):

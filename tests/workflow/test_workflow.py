@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from jsonschema import Draft202012Validator
 from snakes import ROOT, SYSTEM, TABLE, Project, jobs
 
 from nmt.cli.main import main
+from nmt.config.corpus.sources import CustomCorpus
 from nmt.config.table import load_table
 
 AFTER_TRAINING = {"average": 1, "decode": 1, "score": 1, "report": 1, "track": 1, "track_table": 1, "all": 1}
@@ -279,6 +281,67 @@ def test_users_files_are_watched(project: Project) -> None:
     text.write_text("y\n")
     os.utime(text, (0, 0))  # older than the text before, as `cp -p` and `unzip` leave it
     assert jobs(project.snakemake("--dry-run").stdout)["download"] == 1
+
+
+@pytest.fixture
+def declared(project: Project) -> Callable[..., None]:
+    """Write the settings of a project whose systems have a corpus of their own, with changes to its declaration."""
+    for name in ("a.en", "a.de", "a.fr"):
+        (project.folder / name).write_text("x\n")
+    table = copy.deepcopy(TABLE)
+    for system in table["systems"].values():
+        system["corpus"] = "mine"
+    project.write("workflow/tables/one.yaml", table)
+    pair = {"files": {"en": "a.en", "de": "a.de"}}
+
+    def write(**changes: Any) -> None:
+        corpus = {"train": [pair], "valid": [pair], "tests": {"test": [pair]}} | changes
+        project.write("config.yaml", {"tables": ["one"], "corpora": {"mine": corpus}})
+
+    write()
+    return write
+
+
+DECLARATIONS: dict[str, dict[str, Any]] = {
+    "disjoint": {"disjoint": True},
+    "lines": {"train": [{"files": {"en": "a.en", "de": "a.de"}, "lines": [0, 1]}]},
+    "test set": {"tests": {name: [{"source": "sacrebleu:wmt14", "languages": ["en", "de"]}] for name in ("test", "b")}},
+}
+
+
+@pytest.mark.integration
+def test_a_changed_declaration_of_a_corpus_makes_its_text_again(
+    project: Project, declared: Callable[..., None]
+) -> None:
+    assert project.snakemake().returncode == 0
+    assert "Nothing to be done" in project.snakemake("--dry-run").stdout
+    for change in DECLARATIONS.values():
+        declared(**change)
+        assert jobs(project.snakemake("--dry-run").stdout).get("download") == 1, change
+    files = {"en": "a.en", "de": "a.de"}
+    declared(train=[{"files": files | {"fr": "a.fr"}}, {"source": "sacrebleu:wmt14", "languages": ["en", "fr"]}])
+    assert "Nothing to be done" in project.snakemake("--dry-run").stdout  # the languages are still en-de
+
+
+@pytest.mark.integration
+def test_text_from_before_declarations_were_compared_stays_as_far_as_they_are_known_to_be_equal(
+    project: Project, declared: Callable[..., None]
+) -> None:
+    assert project.snakemake().returncode == 0
+    for file in (project.folder / ".snakemake/metadata").rglob("*"):
+        if file.is_file():
+            record = json.loads(file.read_text())
+            kept = [value for value in record["params"] if not value.startswith("'declaration ")]
+            file.write_text(json.dumps(record | {"params": kept}))
+    declared(disjoint=True)
+    assert "Nothing to be done" in project.snakemake("--dry-run").stdout  # nothing says what it was
+    raw = project.folder / "results/corpora/mine/en-de/raw"
+    settings = yaml.safe_load((project.folder / "config.yaml").read_text())
+    custom = CustomCorpus.model_validate(settings["corpora"]["mine"])
+    (raw / "corpus.json").write_text(json.dumps({"declared": custom.fingerprint}))
+    assert "Nothing to be done" in project.snakemake("--dry-run").stdout
+    declared()
+    assert jobs(project.snakemake("--dry-run").stdout).get("download") == 1
 
 
 WRONG = {

@@ -15,5 +15,6 @@ rule download:
         corpus=lambda w, output: PLAN.raw_text(planned(output.raw)).corpus,
         options=lambda w, output: PLAN.raw_text(planned(output.raw)).options,
         content=lambda w: content(*own_text(w)),
+        declaration=declaration,
     shell:
         logged(commands.download("{params.corpus}", "{wildcards.languages}", "{output.raw}", "{params.options:q}"))

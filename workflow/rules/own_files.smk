@@ -3,13 +3,18 @@
 from nmt.plan.layout import TABLES, table_path
 from nmt.plan.published import check_replaceable
 from nmt.system.fingerprints import OWN_FILES, fingerprint
+from nmt.system.files import read_json
 from snakemake.io import IOFile
 
 
 def counts_content(output):
     """Whether the content of own files is among the parameters that Snakemake keeps of an output."""
-    recorded = IOFile(f"{BUCKET}/{output}" if BUCKET else output)
-    return any(value.startswith("'own files ") for value in workflow.persistence.params(recorded) or [])
+    return any(value.startswith("'own files ") for value in kept_parameters(output) or [])
+
+
+def kept_parameters(output):
+    """The parameters that Snakemake keeps of an output; None for an output that it did not make."""
+    return workflow.persistence.params(IOFile(f"{BUCKET}/{output}" if BUCKET else output))
 
 
 def by_content(files, output):
@@ -35,10 +40,31 @@ def is_newer(files, made):
     return any(Path(file).stat().st_mtime > made.stat().st_mtime for file in files if Path(file).exists())
 
 
+def raw_text(wildcards):
+    """The folder of raw text of a corpus."""
+    return f"{LAYOUT.results}/corpora/{wildcards.corpus}/{wildcards.languages}/raw"
+
+
 def own_text(wildcards):
     """The user's own files of a corpus, and the folder of raw text that is made of them."""
-    raw = f"{LAYOUT.results}/corpora/{wildcards.corpus}/{wildcards.languages}/raw"
+    raw = raw_text(wildcards)
     return PLAN.raw_text(raw).own_files, raw
+
+
+def declaration(wildcards):
+    """A parameter that changes with what the user declares of a corpus in the languages of the text.
+
+    Text that was made before this was a parameter keeps to the declaration in its description, if that has one.
+    """
+    raw = raw_text(wildcards)
+    custom, kept = PLAN.raw_text(raw).custom, kept_parameters(raw)
+    if custom is None:
+        return NOT_COMPARED
+    if kept is not None and not any(value.startswith("'declaration ") for value in kept):
+        file = Path(raw, "corpus.json")
+        if not file.exists() or read_json(file).get("declared") in (None, custom.fingerprint):
+            return NOT_COMPARED
+    return f"declaration {custom.of_languages(wildcards.languages.split('-')).fingerprint}"
 
 
 def scores_of(wildcards):

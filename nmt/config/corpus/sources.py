@@ -1,7 +1,7 @@
 """Configuration of the user's own corpora: files and other sources of parallel text."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -100,6 +100,10 @@ class TextSource(Strict):
         fields = self.non_defaults() | {"files": sorted(self.files)}
         return fields if self.is_remote else fields | {"source": bool(self.source)}
 
+    def of_languages(self, languages: Iterable[str]) -> Self:
+        """The same without the files of other languages."""
+        return self.model_copy(update={"files": {code: self.files[code] for code in languages if code in self.files}})
+
     @property
     def is_remote(self) -> bool:
         """Whether the text is downloaded."""
@@ -143,6 +147,11 @@ def sources_of(split: Split) -> list[TextSource]:
     return split if isinstance(split, list) else [TextSource(files=split)] if split else []
 
 
+def sources_with(sources: Iterable[TextSource], languages: Iterable[str]) -> list[TextSource]:
+    """Return the sources of a split that have these languages; those of other pairs are not read."""
+    return [source for source in sources if set(languages) <= set(source.sides)]
+
+
 class CustomCorpus(Strict):
     """Your own text: for each split one file per language, UTF-8 or compressed, one sentence per line; or sources.
 
@@ -176,6 +185,16 @@ class CustomCorpus(Strict):
             {"disjoint": self.disjoint}
             | {name: [source.without_paths() for source in sources] for name, sources in self.splits.items()}
         )
+
+    def of_languages(self, languages: Sequence[str]) -> Self:
+        """The same with only what text in these languages is read from."""
+        kept = {
+            name: [source.of_languages(languages) for source in chosen]
+            for name, sources in self.splits.items()
+            if (chosen := sources_with(sources, languages))
+        }
+        sides = {"train": kept.pop("train", []), "valid": kept.pop("valid", [])}
+        return self.model_copy(update={**sides, "tests": kept})
 
     def _named(self) -> dict[str, Split]:
         return {"train": self.train, "valid": self.valid, **self.tests}
