@@ -5,10 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import (
-    Field,
-    model_validator,
-)
+from pydantic import Field, model_validator
 
 from nmt.config.choices import ON_REQUEST
 from nmt.config.decoding import Decoding
@@ -336,6 +333,12 @@ class Table(_TableFields):
             raise ValueError(
                 f"row '{row.label}': the systems differ in corpus, languages or cleaning; say whose text the "
                 f"hypotheses are scored on, text_of: one of {', '.join(self.systems)}"
+            )
+        name = self.text_system(row) or ""
+        if row.pair is None and len(pairs := self.systems[name].pairs) > 1:
+            raise ValueError(
+                f"row '{row.label}': a file of hypotheses has one pair of languages, and {name} has several; give "
+                f"pair: one of {', '.join(pairs)}"
             )
 
     def _check_comparison(self, row: Row) -> None:

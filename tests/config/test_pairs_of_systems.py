@@ -89,6 +89,10 @@ def test_a_row_stands_for_each_pair_or_for_the_one_that_it_names(tmp_path: Path)
         ({"system": "one", "pair": "en-fr"}, "expected a source among en and a target among de, got en-fr"),
         ({"published": {"bleu": 1}, "pair": "en-fr"}, "pair: en-fr needs a system"),
         (
+            {"hypotheses": "theirs.de", "text_of": "several"},
+            "a file of hypotheses has one pair of languages, .* pair: one of en-de, en-fr, de-en",
+        ),
+        (
             {"system": "several", "against": "One", "pair": "en-fr"},
             "no other trained row of its test set is called",
         ),
