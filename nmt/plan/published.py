@@ -78,8 +78,13 @@ def _differences(table: Table, layout: Layout, seeds: Sequence[int], published: 
 
 def _is_same(published: dict[str, Any], row: Row, table: Table) -> bool:
     """Whether a row makes what a published row shows."""
-    same = (row.system, table.test_of(row), row.at, row.ensemble)
-    if same != (published["system"], published["test"], published["at"], published.get("ensemble", False)):
+    file = str(row.hypotheses) if row.hypotheses else None
+    same = (row.system, file, table.test_of(row))
+    if same != (published["system"], published.get("hypotheses"), published["test"]):
+        return False
+    if file:  # of another system, so nothing is known of its making
+        return True
+    if (row.at, row.ensemble) != (published["at"], published.get("ensemble", False)):
         return False
     return row.decoding == Decoding.model_validate(published["decoding"])
 

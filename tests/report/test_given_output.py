@@ -13,6 +13,7 @@ from nmt.config.table import Table
 from nmt.config.workflow import Workflow
 from nmt.plan.checks import check_table_files
 from nmt.plan.plan import Plan
+from nmt.plan.published import check_replaceable
 from nmt.report.rewrite import rewrite
 from nmt.report.write import report
 from nmt.reproduce.runs import scoring_of_outputs
@@ -68,6 +69,17 @@ def test_it_stands_beside_the_others(plan: Plan) -> None:
     shutil.rmtree(layout.runs("toy"))
     rewrite("toy", table, layout)
     assert layout.table("toy").with_suffix(".md").read_text() == page
+
+
+def test_a_published_table_with_the_same_file_may_be_built_again(plan: Plan) -> None:
+    score(plan)
+    table, layout = plan.tables["toy"], plan.layout
+    report("toy", table, layout, [1])
+    shutil.rmtree(layout.runs("toy"))  # as in a fresh clone
+    check_replaceable("toy", table, layout, [1])
+    others = [row.model_copy(update={"hypotheses": row.hypotheses and Path("others.de")}) for row in table.rows]
+    with pytest.raises(ConfigError, match="row 'Theirs': the table file has no such row"):
+        check_replaceable("toy", table.model_copy(update={"rows": others}), layout, [1])
 
 
 def test_a_system_may_only_say_whose_text_they_are_scored_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
