@@ -241,6 +241,10 @@ class System(Strict):
         of_one = ("back_translation", "forward_translation", "word_vectors", "alignments")
         for key in (key for key in of_one if several and getattr(self, key)):
             raise ValueError(f"{key} is for one pair of languages, got {len(self.pairs)}; leave it out")
+        if several and self.cleaning.scores:
+            raise ValueError(
+                f"cleaning.filters: kind: scores is for one pair of languages, got {len(self.pairs)}; leave it out"
+            )
         if several and not self.subwords.joint:
             raise ValueError(
                 f"subwords.joint: {len(self.pairs)} pairs of languages need one vocabulary; set it to true"

@@ -208,7 +208,8 @@ def check_scorers(name: str, tables: Mapping[str, Table]) -> None:
     for key, system in tables[name].systems.items():
         for scores in system.cleaning.scores:
             where = f"{table_path(name)}: systems.{key}.cleaning.filters: kind: scores"
-            for scorer, languages in zip(scores.scorers, _directions(system), strict=False):
+            directions = system.languages, f"{system.target}-{system.source}"
+            for scorer, languages in zip(scores.scorers, directions, strict=False):
                 table = choose(f"{where}: no table", scorer[0], tables)
                 model = choose(f"{where}: no system", scorer[1], table.systems)
                 if model.languages != languages:
@@ -221,10 +222,6 @@ def check_scorers(name: str, tables: Mapping[str, Table]) -> None:
                 if sees_pictures(model):
                     raise ConfigError(f"{where}: expected a system of text alone, got {'/'.join(scorer)}; name another")
                 _check_no_circle(where, (name, key), scorer, model, tables)
-
-
-def _directions(system: System) -> tuple[str, str]:
-    return system.languages, f"{system.target}-{system.source}"
 
 
 def has_training_text(system: System, corpora: Mapping[str, CustomCorpus]) -> bool:

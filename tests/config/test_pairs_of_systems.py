@@ -52,6 +52,14 @@ def test_a_list_of_pairs_is_one_string_inside() -> None:
         ({"subwords": {"joint": False}}, "subwords.joint: 3 pairs of languages need one vocabulary"),
         ({"word_vectors": {"source": "glove"}}, "word_vectors is for one pair of languages, got 3"),
         ({"back_translation": {"model": "a/b", "text": "c"}}, "back_translation is for one pair of languages, got 3"),
+        (
+            {"cleaning": {"filters": [{"kind": "scores", "minimum": -1, "file": "scores.txt"}]}},
+            "cleaning.filters: kind: scores is for one pair of languages, got 3",
+        ),
+        (
+            {"cleaning": {"filters": [{"kind": "scores", "minimum": -1, "forward": "t/one"}]}},
+            "cleaning.filters: kind: scores is for one pair of languages, got 3",
+        ),
         ({"model": {"kind": "multimodal"}}, "model.kind: multimodal is for one pair of languages"),
         ({"training": {"epochs": 2, "pair_temperature": 5}}, "give updates in place of epochs"),
         ({"training": {"updates": 2, "pair_temperature": 0.5}}, "pair_temperature"),
