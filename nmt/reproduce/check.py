@@ -35,8 +35,8 @@ def check(plan: Plan, table: str, cores: int | None = None) -> Iterator[str]:
     estimates, total, starts = dict[str, Estimate](), START, OF_TABLE
     for name in dict.fromkeys(run.name for run in runs):
         system = plan.system(table, name)
-        if isinstance(system.model, MultimodalConfig) or system.mixtures or system.initialise:
-            yield f"{name}: has pictures, translated text or a parent, so its time is not estimated"
+        if isinstance(system.model, MultimodalConfig) or system.mixtures or system.initialise or system.alignments:
+            yield f"{name}: has pictures, translated text, alignments or a parent, so its time is not estimated"
             continue
         yield f"{name}: measuring a sample of its text and some updates takes less than a minute on a quiet machine …"
         found = estimates[name] = estimate(plan, system, cores)

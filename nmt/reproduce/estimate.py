@@ -97,7 +97,7 @@ def estimate(plan: Plan, system: System, threads: int) -> Estimate:
 
     Args:
         plan: the settings.
-        system: a text-only system on a corpus of its own text.
+        system: a text-only system on a corpus of its own text, without alignments.
         threads: as many as the workflow will use.
 
     Returns:

@@ -73,6 +73,18 @@ def test_a_training_of_few_updates_is_measured_and_no_temporary_folder_named(
     assert "sample of mine/raw/en-de/held_out.en:" in said
 
 
+def test_alignments_of_the_whole_text_do_not_fit_a_sample(own: Path) -> None:
+    table = own / "workflow/tables/mine.yaml"
+    value = yaml.safe_load(table.read_text())
+    for system in value["systems"].values():
+        system["alignments"] = "train.links"
+        system["training"] = system.get("training", {}) | {"guided_alignment": {}}
+    table.write_text(yaml.safe_dump(value))
+    (own / "train.links").write_text("0-0\n" * 300)
+    code, said = run("check", "mine", "--cores", "1")
+    assert code == 0 and "alignments or a parent, so its time is not estimated" in said, said
+
+
 def test_missing_files_stop_it(own: Path) -> None:
     (own / "test.de").unlink()
     code, said = run("check", "mine")
