@@ -195,6 +195,7 @@ def check_added_text(name: str, tables: Mapping[str, Table], settings: Workflow)
             where = _place_of_added(name, key, mixture)
             _check_text(where, mixture.text_to_translate, settings)
             _check_translator(where, mixture, tables)
+            _check_topics(where, mixture, settings)
             assert mixture.added
             writer = (mixture.added.table, mixture.added.system)
             _check_no_circle(f"{where}.model", (name, key), writer, _translator(where, mixture.added, tables), tables)
@@ -268,6 +269,19 @@ def _check_translator(where: str, system: System, tables: Mapping[str, Table]) -
         raise ConfigError(
             f"{where}.model: expected a system that translates text alone, got {added.model}, which is shown "
             "pictures, and the text has none; name another, or give decoding: {images: blank}"
+        )
+
+
+def _check_topics(where: str, system: System, settings: Workflow) -> None:
+    """Reject text to add to a system that sees pictures, if line n does not describe picture n."""
+    assert system.added
+    text, descriptions = system.added.text, description_corpus(system)
+    together = system.corpus in settings.corpora and text in declared() and declared()[text].together
+    if sees_pictures(system) and not together and text != descriptions:
+        remedy = f"add {descriptions}" if descriptions else "leave the added text out"
+        raise ConfigError(
+            f"{where}.text: expected descriptions of the pictures of {system.corpus}, in their order, got {text}; the "
+            f"system sees a picture with each pair: {remedy}, or show it none, model: {{images: blank}}"
         )
 
 

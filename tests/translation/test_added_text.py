@@ -326,6 +326,24 @@ def test_who_looks_at_pictures_translates_no_text_without_them() -> None:
         check_added_text("one", {"one": one}, Workflow(tables=["one"]))
 
 
+def test_text_added_to_what_sees_pictures_describes_them(tmp_path: Path) -> None:
+    own = {split: {code: str(tmp_path / f"{split}.{code}") for code in ("en", "de")} for split in ("train", "valid")}
+    settings = Workflow.model_validate({"tables": ["one"], "corpora": {"mine": own}})
+
+    def checked(corpus: str, text: str, shown: str = "right") -> None:
+        made = table(text=text).model_dump()
+        made["systems"]["more"] |= {"corpus": corpus, "model": {"kind": "multimodal", "images": shown}}
+        check_added_text("one", {"one": Table.model_validate(made)}, settings)
+
+    for corpus in ("multi30k", "mine"):
+        checked(corpus, "multi30k-descriptions")
+        checked(corpus, "mine", shown="blank")
+        with pytest.raises(ConfigError, match=rf"more\.back_translation\.text: .*pictures of {corpus}, .* got mine"):
+            checked(corpus, "mine")
+    with pytest.raises(ConfigError, match=r"expected descriptions of the pictures of scenes, .* leave the added text"):
+        checked("scenes", "multi30k-descriptions")
+
+
 @pytest.mark.parametrize(
     ("recipe", "message"),
     [
