@@ -11,10 +11,10 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 
+from nmt.config.corpus.sources import sources_with
 from nmt.config.system import System
 from nmt.config.table import Row
 from nmt.corpora.catalogue import TRAINING, splits
-from nmt.corpora.own import sources_with
 from nmt.plan.layout import DECODED, SCORED
 from nmt.plan.plan import Plan
 from nmt.plan.systems import sees_pictures
