@@ -26,7 +26,7 @@ OTHER = "Other tables"
 INCOMPARABLE = (
     "These systems are trained or tested on other text than the published ones.\nTheir scores do not compare."
 )
-LABEL = 64  # characters of a system's name in the figure
+LABEL = 80  # characters of a system's name in the figure
 LINE, MARGIN = 0.18, 0.75  # inches of height: a row, and the title and axis of a panel
 
 
@@ -108,7 +108,7 @@ def draw(groups: Groups, out: Path) -> None:
     columns = _columns(groups)
     heights = [[MARGIN + LINE * len(groups[report]) for report in column] for column in columns]
     with pyplot.rc_context(STYLE | {"font.size": 8, "axes.titlesize": 9, "axes.titlepad": 4, "ytick.major.size": 0}):
-        size = (7.0 * len(columns), 0.3 + max(map(sum, heights)))
+        size = (8.5 * len(columns), 0.3 + max(map(sum, heights)))
         canvas = pyplot.figure(figsize=size, dpi=100, layout="constrained")
         parts = canvas.subfigures(1, len(columns), squeeze=False)[0]
         for part, column, ratios in zip(parts, columns, heights, strict=True):
@@ -144,7 +144,7 @@ def _panel(axes: Axes, report: str, rows: list[Json]) -> None:
     axes.set(title=report, xlabel="BLEU, tokenised", ylim=(len(rows) - 0.4, -0.6))
     labels = [row["label"] for row in rows]
     names = [
-        label if labels.count(label) == 1 else f"{row['table']}: {label}"
+        label if labels.count(label) == 1 else f"{label} ({row['table']})"
         for label, row in zip(labels, rows, strict=True)
     ]
     axes.set_yticks(range(len(rows)), [shorten(name, LABEL, placeholder=" …") for name in names])
