@@ -58,6 +58,7 @@ def _printed(folder: Path, pairs: list[tuple[str, str]], options: str) -> str:
 
 
 @needs_jar
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("language", "pairs", "options"),
     [
@@ -86,6 +87,7 @@ def test_the_jar_prints_our_scores(language: str, pairs: list[tuple[str, str]], 
 
 
 @needs_jar
+@pytest.mark.integration
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_the_jar_sets_a_language_as_we_do(language: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     known = LANGUAGES[language]
