@@ -15,7 +15,7 @@ from nmt.tracking.store import first_line
 if TYPE_CHECKING:
     from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
 
-PAUSE = 10.0  # seconds before MLflow is imported, which takes a processor; `publish` alone sends a shorter training
+PAUSE = 30.0  # seconds before MLflow is imported, which takes a processor; `publish` alone sends a shorter training
 POLL = 2.0  # seconds between looks at a log
 PATIENCE = 60.0  # longest wait, in seconds, between two attempts at a store that fails
 
