@@ -24,7 +24,7 @@ from nmt.corpora.sources import key
 from nmt.plan.layout import table_path
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import check_regular, check_writable, write_text
-from nmt.text.filters.judges import Judge, judge_of
+from nmt.text.filters.judges import Judge, judge_of, scripts_of
 from nmt.text.languages import is_listed
 
 HELD_OUT = 1850
@@ -343,8 +343,6 @@ def _table(name: str, codes: Sequence[str], pairs: int, train: Findings) -> str:
 
 
 def _same_script(codes: Sequence[str]) -> bool:
-    from nmt.text.filters.judges import scripts_of
-
     source, target = map(scripts_of, codes)
     return source == target
 

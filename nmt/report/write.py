@@ -99,11 +99,8 @@ def _texts(name: str, table: Table, layout: Layout, seeds: Sequence[int]) -> dic
         if row.system and row.system not in found and table.test_of(row) == table.tests[0] and not row.ensemble:
             folder = layout.scores(name, row, table.tests[0], table.seeds_of(row.system, seeds)[0])
             system = table.text(row)
-            files = [
-                folder / "hypotheses.tok",
-                folder / "references.tok",
-                layout.clean(system) / f"train.{system.target}",
-            ]
+            of_row = (folder / "hypotheses.tok", folder / "references.tok")
+            files = (*of_row, layout.clean(system) / f"train.{system.target}")
             ours, theirs, training = (divided(read_lines(file), system.target) for file in files)
             counts = Counter(word for line in training for word in line.split())
             found[row.system] = Texts(list(ours), list(theirs), counts)
