@@ -4,6 +4,7 @@ import ast
 import subprocess
 import sys
 import tomllib
+import venv
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
@@ -114,6 +115,24 @@ def test_a_failure_of_pip_says_what_to_do(
     assert "The command was: python -m pip install y" in str(stopped.value)
 
 
+@pytest.mark.integration
+def test_packages_are_compiled_but_not_their_tests(
+    script: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    venv.create(tmp_path / "env")
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    monkeypatch.setattr(script, "ROOT", tmp_path)
+    [packages] = (tmp_path / "env" / "lib").glob("python*/site-packages")
+    for name in ("some/module.py", "some/tests/test_module.py", "zz/module.py"):
+        file = packages / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("one = 1\n")
+    (packages / "some" / "template.py").write_text("one = {{ one }} two\n")
+    script.compile_packages(tmp_path / "env" / "bin" / "python")
+    compiled = {str(file.relative_to(packages)).split(".")[0] for file in packages.rglob("*.pyc")}
+    assert compiled == {"some/__pycache__/module", "zz/__pycache__/module"}
+
+
 @pytest.mark.parametrize(
     ("system", "machine", "library", "message"),
     [
@@ -148,7 +167,7 @@ def test_too_little_disk_is_said_with_what_is_needed(
     usage = script.shutil.disk_usage(tmp_path)._replace(free=3 * 10**9)
     monkeypatch.setattr(script.shutil, "disk_usage", lambda _: usage)
     assert script.space(["run"], "cpu", tmp_path / "new" / ".venv") is None
-    assert "needs 6,200 MB of free disk, got 3,000 MB" in script.space(["run"], "cu130", tmp_path / "new")
+    assert "needs 6,500 MB of free disk, got 3,000 MB" in script.space(["run"], "cu130", tmp_path / "new")
 
 
 @pytest.mark.parametrize("missing", ["venv", "ensurepip"])
