@@ -2,7 +2,7 @@
 #
 #   docker build -t nmt --build-arg COMMIT=$(git describe --always --abbrev=12 --dirty=+changes) .   on the CPU
 #   docker build -t nmt:cuda --build-arg TORCH=cu130 .           with CUDA 13; cu126 for older GPUs and drivers
-#   docker build -t nmt-translate --target translate .           the use of models alone, below 1 GB
+#   docker build -t nmt-translate --target translate .           the use of models alone, about 1 GB
 #   docker run --rm -it -v "$PWD/results:/home/nmt/project/results" nmt
 #   docker run --rm -i -v /models:/models:ro nmt-translate translate /models/mine < text.txt
 #   docker run --rm -p 8000:8000 -v /models:/models:ro nmt-translate serve /models/mine --host 0.0.0.0 --token "$TOKEN"
