@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nmt.report.cells import NONE, is_own, published, statistic
-from nmt.report.grids import headline
+from nmt.report.grids import headline, shown
 from nmt.report.html import fill, inline, marks, parts
 from nmt.system.errors import DataError
 from nmt.system.files import Json, atomic_directory, read_json, write_text
@@ -171,10 +171,11 @@ def _images(folder: Path) -> dict[str, list[Path]]:
 
 
 def _figures(name: str, data: Json | None, links: _Links) -> list[Json]:
-    """The figures of a table in its order, then the other figures in the folder."""
+    """The figures of a table in its order, without those that are withheld, then the other figures in the folder."""
     titles = {figure["name"]: figure["title"] for figure in data["figures"]} if data else {}
-    images = _images(links.results / "figures" / name)
-    order = [*(figure for figure in titles if figure in images), *sorted(set(images) - set(titles))]
+    images, listed = _images(links.results / "figures" / name), shown(data) if data else []
+    order = [figure["name"] for figure in listed if figure["name"] in images]
+    order += sorted(set(images) - set(titles))
     return [
         {
             "name": figure, "title": titles.get(figure, figure), "source": inline(images[figure][0]),

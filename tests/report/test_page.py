@@ -19,7 +19,7 @@ from nmt.plan.layout import Layout
 from nmt.report.pages import page
 from nmt.report.write import report
 from nmt.system.errors import DataError
-from nmt.system.files import write_json
+from nmt.system.files import read_json, write_json
 
 pytestmark = pytest.mark.integration  # tables and figures of several runs, and browsers
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
@@ -63,6 +63,21 @@ def test_every_table_and_figure_is_there(read: Read) -> None:
     assert all(image.startswith("data:image/") for image in read.images)
     for said in ("The table toy", "Somebody's <system> (quoted)", "A girl's red ball", "sacrebleu references.detok"):
         assert said in read.text
+
+
+def test_a_figure_with_a_picture_that_may_not_be_passed_on_is_left_out(results: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(results, tmp_path / "results")
+    data = read_json(copy / "tables" / "toy.json")
+    picture = {"name": "picture", "title": "Looks", "withheld": True}
+    write_json(copy / "tables" / "toy.json", data | {"figures": [*data["figures"], picture]})
+    for image in ("toy/picture", "alone/picture"):
+        (copy / "figures" / f"{image}.svg").write_text("<svg/>")
+    page(copy, tmp_path / "report.html")
+    page(copy, tmp_path / "site")
+    for file, ids in ((tmp_path / "report.html", {"alone.picture"}), (tmp_path / "site" / "toy.html", set())):
+        shown = Read(file)
+        assert {place for place in shown.ids if place.endswith(".picture")} == ids
+        assert "Not on this page: picture.png" in shown.text and not any("toy/picture" in link for link in shown.links)
 
 
 def test_contents_lead_to_what_is_there(read: Read) -> None:
