@@ -664,6 +664,14 @@ def test_markdown_shows_text_as_it_is(text: str) -> None:
     assert unescape(shown.strip()) == f"<p>{text}</p>"
 
 
+@pytest.mark.parametrize("text", ["see [1], [2] and [3]", "4 [a] of 5 [b]", "a [b", "41.02 [39.3, 42.7]"])
+def test_html_shows_brackets_as_they_are(built: Built, text: str) -> None:
+    grid = Grid("filters", "Filters", ["filter", "examples"], [["script", text]])
+    page = html.fill("table.html.j2", figures=[], **html.parts(built.data) | {"compared": [grid]})
+    cell = re.findall("<td.*?</td>", page.partition('aria-label="Filters"')[2])[0]
+    assert unescape(re.sub("<.*?>", "", cell.replace("<small>", " "))) == text
+
+
 def test_words_of_a_sample_that_differ_are_marked() -> None:
     assert html.marked("ein roter Hut .", "ein Ball .") == [
         ("ein ", False), ("roter ", True), ("Hut ", True), (". ", False),
