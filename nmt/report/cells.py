@@ -1,5 +1,6 @@
 """Values as the text of a table's cells."""
 
+import math
 import re
 
 from nmt.config.decoding import FOR_SAMPLING, Decoding
@@ -11,6 +12,8 @@ DISAGREE = "seeds disagree"
 SEARCH = ("length_reward", "prefix", "min_length", "no_repeat_ngram", "coverage_penalty", "engine")
 OFF = Decoding().model_dump(include={*FOR_SAMPLING, *SEARCH})
 """Options of the search by their value when they are off; the others are named where a score was made."""
+NLL_SCALE = {"nats": 1.0, "bits": 1 / math.log(2)}
+"""Factor from nats, in which trainings measure NLL, to the unit of a table."""
 
 
 def is_own(data: Json) -> bool:

@@ -1,6 +1,5 @@
 """Turn a table's data into grids of text with headings. Markdown and HTML only format these grids."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -173,7 +172,7 @@ def _columns(data: Json) -> list[_Column]:
     for metric in (*data.get("metrics", SHOWN), "words"):
         name, scale = NAMES[metric], 1.0
         if metric in NLL and data.get("nll_unit") == "bits":
-            name, scale = f"{name}, bits", 1 / math.log(2)
+            name, scale = f"{name}, bits", cells.NLL_SCALE["bits"]
         if any(metric in row["published"] for row in data["rows"]):
             columns.append(_Column(metric, "published", f"{name}, published"))
         if any(metric in _ours(row) for row in data["rows"]):

@@ -42,7 +42,7 @@ def build(name: str, table: Table, layout: Layout, seeds: Sequence[int]) -> Json
     Returns:
         JSON: ``rows`` in the order of the table file, ``systems`` (configuration and trainings), ``data``,
         ``subwords``, ``signatures``, ``commands``, ``samples`` and ``figures``. Scores are on a scale from 0 to 100,
-        times are in seconds. Differences are our tokenised scores minus the published figures.
+        times in seconds, our NLL in nats. Differences are our tokenised scores minus the published figures.
 
     Raises:
         DataError: a result is missing.

@@ -14,6 +14,7 @@ from nmt.config.models import MultimodalConfig
 from nmt.config.table import OVERLAYS, Table
 from nmt.plan.layout import Layout
 from nmt.report import html, markdown
+from nmt.report.cells import NLL_SCALE
 from nmt.report.corpora import chart
 from nmt.report.figures import plots
 from nmt.report.figures.heatmaps import Overlay, Panel, draw, draw_over, readable
@@ -55,7 +56,7 @@ def write_pages(data: Json, layout: Layout) -> None:
     """Write a table as JSON, CSV, Markdown and HTML; its figures must be there."""
     name, out = data["name"], layout.table(data["name"])
     write_json(out.with_name(f"{name}.json"), data)
-    write_text(out.with_name(f"{name}.csv"), as_csv(data["rows"]))
+    write_text(out.with_name(f"{name}.csv"), as_csv(data))
     write_text(out.with_name(f"{name}.md"), markdown.render(data, grids(data)))
     write_text(out.with_name(f"{name}.html"), html.render(data, layout.figures(name)))
 
@@ -196,9 +197,12 @@ def picture_of(layout: Layout, images: Mapping[str, Images], corpus: str, test: 
     return folder / list(read_lines(names))[line - 1]
 
 
-def as_csv(rows: Sequence[Json]) -> str:
-    """Format rows as CSV, one column per figure. A cell is empty if its row lacks the figure."""
-    flat = [_flat(row) for row in rows]
+def as_csv(data: Json) -> str:
+    """Format the rows of a table as CSV, one column per figure. A cell is empty if its row lacks the figure.
+
+    NLL is in the table's unit, as the published figures are.
+    """
+    flat = [_flat(row, NLL_SCALE[data.get("nll_unit", "nats")]) for row in data["rows"]]
     columns = list(dict.fromkeys(key for row in flat for key in row))
     stream = io.StringIO()
     writer = csv.DictWriter(stream, columns, lineterminator="\n")
@@ -207,16 +211,18 @@ def as_csv(rows: Sequence[Json]) -> str:
     return stream.getvalue()
 
 
-def _flat(row: Json) -> Json:
-    """The cells of a row by column."""
+def _flat(row: Json, nll: float) -> Json:
+    """The cells of a row by column; our NLL is in nats and is multiplied by ``nll``."""
     flat = {key: row.get(key) for key in ("label", "quoted", "synthetic", "languages", "test", "system", "at")}
     flat["seeds"] = ("-" if row.get("ensemble") else " ").join(map(str, row.get("seeds", [])))
     flat |= {f"published_{metric}": row["published"].get(metric) for metric in ("bleu", "ter", "chrf", "meteor")}
     flat |= {f"published_{metric}": figure for metric, figure in row["published"].items()}
     for protocol, metrics in row.get("scores", {}).items():
+        scale = nll if protocol == "training" else 1
         for metric, score in metrics.items():
-            flat[f"{protocol}_{metric}"] = score["mean"]
-            flat |= {f"{protocol}_{metric}_{part}": score[part] for part in ("deviation", "low", "high")}
+            parts = {part: score[part] and score[part] * scale for part in ("mean", "deviation", "low", "high")}
+            flat[f"{protocol}_{metric}"] = parts.pop("mean")
+            flat |= {f"{protocol}_{metric}_{part}": value for part, value in parts.items()}
     flat |= {f"difference_{metric}": value for metric, value in row.get("difference", {}).items()}
     flat["p_value"] = (row.get("against") or {}).get("p_value")
     flat |= {

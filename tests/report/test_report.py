@@ -368,6 +368,14 @@ def test_columns_that_a_table_asks_for(tmp_path: Path) -> None:
     assert (line["published_bleu1"], line["training_nll_train"]) == ("46.93", "5.125")
 
 
+def test_csv_has_our_nll_in_the_unit_of_the_published(tmp_path: Path) -> None:
+    rows: list[Any] = [{"label": "a", "system": "small", "published": {"nll_train": 2.901}}]
+    built = Built(tmp_path, fakes.table(rows=rows, metrics=["nll_train"], nll_unit="bits", figures=[]), [1])
+    (line,) = csv.DictReader(built.text("csv").splitlines())
+    assert (line["published_nll_train"], round(float(line["training_nll_train"]), 3)) == ("2.901", 7.394)  # 5.125 nats
+    assert "7.394" in built.text("md") and line["training_nll_train_deviation"] == ""
+
+
 def test_a_table_that_is_not_comparable_has_no_differences(tmp_path: Path) -> None:
     built = Built(tmp_path, fakes.table(comparable=False, figures=[]), [1])
     assert [row["difference"] for row in built.data["rows"][:2]] == [{}, {}]
