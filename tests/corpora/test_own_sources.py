@@ -5,6 +5,7 @@ import gzip
 import io
 import json
 import lzma
+import re
 import sys
 import tarfile
 import zipfile
@@ -63,10 +64,14 @@ def jsonl(line: Callable[[str, str], Any] = lambda en, de: {"translation": {"en"
     return "".join(json.dumps(line(*pair)) + "\n" for pair in PAIRS).encode()
 
 
-def xml() -> bytes:
+def xml(turned: bool = False) -> bytes:
+    """A test set of WMT, with the segments of the reference in turned order if wanted."""
     sides = [
         f'<{tag} lang="{code}"{by}><p>'
-        + "".join(f'<seg id="{n}">{escape(pair[side])}</seg>\n' for n, pair in enumerate(PAIRS, 1))
+        + "".join(
+            f'<seg id="{n}">{escape(PAIRS[n - 1][side])}</seg>\n'
+            for n in (range(5, 0, -1) if turned and side else range(1, 6))
+        )
         + f"</p></{tag}>"
         for side, tag, code, by in ((0, "src", "en", ""), (1, "ref", "de", ' translator="A"'))
     ]
@@ -137,6 +142,8 @@ FORMATS: dict[str, tuple[dict[str, Any], Callable[[], dict[str, bytes]]]] = {
     "jsonl": ({"source": "a.jsonl.xz", **BOTH}, lambda: {"a.jsonl.xz": lzma.compress(jsonl())}),
     "parquet": ({"source": "a.parquet", **BOTH}, lambda: {"a.parquet": parquet()}),
     "xml": ({"source": "a.xml", **BOTH}, lambda: {"a.xml": xml()}),
+    "turned xml": ({"source": "a.xml", **BOTH}, lambda: {"a.xml": xml(turned=True)}),
+    "xml without ids": ({"source": "a.xml", **BOTH}, lambda: {"a.xml": re.sub(b' id="[0-9]"', b"", xml())}),
     "ndjson": (
         {"source": "a.ndjson.bz2", "columns": {"en": "source", "de": "target"}},
         lambda: {"a.ndjson.bz2": bz2.compress(jsonl(lambda en, de: {"source": en, "target": de}))},
@@ -239,6 +246,7 @@ BAD: dict[str, tuple[dict[str, Any], Callable[[], bytes], str]] = {
     "json keys": ({"source": "a.jsonl", "languages": ["en", "fr"]}, jsonl, "line 1: expected text under en and fr"),
     "half a character": ({"source": "a.jsonl", **BOTH}, lambda: jsonl().replace(b": \"", b": \"\\ud83d", 1), HALF),
     "other documents": ({"source": "a.xml", **BOTH}, lambda: xml().replace(b'id="3"', b'id="9"', 1), DOCUMENTS),
+    "twice": ({"source": "a.xml", **BOTH}, lambda: xml().replace(b'id="3"', b'id="2"'), "two segments with the id '2'"),
     "no end": ({"en": "a.sgm", "de": "valid.de"}, lambda: b"<seg id=1>\nA dog", "expected </seg> after each <seg>"),
     "unknown": ({"source": "a.docx", **BOTH}, tsv, "say format:"),
     "checksum": ({"source": "a.tmx", **BOTH, "sha256": "0" * 64}, tmx, "wrong checksum: expected SHA-256 000"),

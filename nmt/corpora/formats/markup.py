@@ -169,7 +169,11 @@ class _TestSet(_Segments):
             self.number = attributes.get("id", "")
 
     def segment(self, text: str) -> None:
-        self.document.setdefault(self.side, {})[self.number] = text
+        side = self.document.setdefault(self.side, {})
+        number = self.number or str(len(side) + 1)
+        if self.side and number in side:
+            raise self._error(f"two segments with the id {number!r} in one document")
+        side[number] = text
 
     def ended(self, tag: str) -> None:
         if tag in ("src", "ref"):
@@ -180,14 +184,16 @@ class _TestSet(_Segments):
         if any(side.keys() != sides[0].keys() for side in sides) or not sides[0]:
             counts = ", ".join(f"{len(side)} in {code}" for code, side in zip(self.languages, sides, strict=True))
             raise self._error(f"a document with other segments in each language: {counts}")
-        self.rows += zip(*(side.values() for side in sides), strict=True)
+        self.rows += [tuple(side[number] for side in sides) for number in sides[0]]
 
 
 def read_test_set(stream: BinaryIO, name: str, languages: Sequence[str], codes: Mapping[str, str]) -> Iterator[Row]:
     """Yield the segments of a test set in WMT's XML; of several references, the first.
 
+    Segments with the same ``id`` belong together; one without an ``id`` has its place in the document as its id.
+
     Raises:
-        DataError: the file is damaged or hostile, or a document lacks segments in a language.
+        DataError: the file is damaged or hostile, a document lacks segments in a language, or has an id twice.
     """
     return _TestSet(name, languages, codes).read(stream)
 
