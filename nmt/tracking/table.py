@@ -91,7 +91,8 @@ class _Sender:
             return
         values = dict[str, float]()
         describe(self.client, run, self._params(system))
-        self._log_inputs(run, {use: self._dataset(system, split) for split, use in CONTEXTS.items()})
+        used = [(use, split, corpus) for split, use in CONTEXTS.items() for corpus in self._corpora(system, split)]
+        self._log_inputs(run, [(use, self._dataset(corpus, system, split)) for use, split, corpus in used])
         for row in self.data["rows"][::-1]:  # of several rows on one test set, the first one stays
             if row.get("system") == system and not row["ensemble"]:
                 scores, place = row["scores"]["tokenised"], row["seeds"].index(seed)
@@ -136,8 +137,10 @@ class _Sender:
         try:
             describe(self.client, run, params, tags)
             model = self._model(row, scores, params, parent) if row["system"] else None
-            dataset = self._dataset(row["system"], row["test"], row["references_sha256"]["tokenised"])
-            self._log_inputs(run, {"testing": dataset}, [model] if model else [])
+            corpora = self._corpora(row["system"], row["test"])
+            corpus = next((one for one in corpora if one["languages"] == row["languages"]), corpora[0])
+            dataset = self._dataset(corpus, row["system"], row["test"], row["references_sha256"]["tokenised"])
+            self._log_inputs(run, [("testing", dataset)], [model] if model else [])
             send_changed(self.client, run, _values(row, n), dataset, model)
             self._send_files(run, row, scores)
         except BaseException:
@@ -158,21 +161,25 @@ class _Sender:
         folder = self.layout.runs(self.name).joinpath(*parts, "model")
         return logged_model(self.client, self.experiment, folder, run, own, self.models)
 
-    def _log_inputs(self, run: str, datasets: dict[str, "Dataset"], models: Sequence["LoggedModel"] = ()) -> None:
-        """Log datasets by their use, and models; MLflow keeps those once that are logged again."""
+    def _log_inputs(
+        self, run: str, datasets: "Sequence[tuple[str, Dataset]]", models: Sequence["LoggedModel"] = ()
+    ) -> None:
+        """Log datasets with their uses, and models; MLflow keeps those once that are logged again."""
         from mlflow.entities import DatasetInput, InputTag, LoggedModelInput
 
-        uses = [DatasetInput(data, [InputTag("mlflow.data.context", use)]) for use, data in datasets.items()]
+        uses = [DatasetInput(data, [InputTag("mlflow.data.context", use)]) for use, data in datasets]
         self.client.log_inputs(run, uses, [LoggedModelInput(model.model_id) for model in models])
 
-    def _dataset(self, system: str | None, split: str, references: str = "") -> "Dataset":
+    def _corpora(self, system: str | None, split: str) -> list[Json]:
+        """The cleaned corpora that have a split, one for each pair of languages; a system's own if it has any."""
+        corpora = [one for one in self.data["data"] if _text_of(split) in one["splits"]]
+        return [one for one in corpora if system in one["systems"]] or corpora
+
+    def _dataset(self, corpus: Json, system: str | None, split: str, references: str = "") -> "Dataset":
         """A split of a system's cleaned corpus: its name, digest, source and number of sentences."""
         from mlflow.entities import Dataset
 
-        of_text = "train" if split == TRAIN_SAMPLE else split
-        corpora = [one for one in self.data["data"] if of_text in one["splits"]]
-        corpus = next((one for one in corpora if system in one["systems"]), corpora[0])
-        facts, name = corpus["splits"][of_text], f"{corpus['corpus']} {corpus['languages']} {split}"
+        facts, name = corpus["splits"][_text_of(split)], f"{corpus['corpus']} {corpus['languages']} {split}"
         cleaning = {key: value for key, value in self._params(system).items() if key.startswith("cleaning.")}
         source = facts["source"] or {}
         url = source.get("url") or ""
@@ -204,6 +211,11 @@ class _Sender:
         if name and scored:
             score, label, run, model = max(scored, key=lambda one: one[0])
             register(self.client, name, model, run, f"{label}: BLEU {score:.2f} on {test}")
+
+
+def _text_of(split: str) -> str:
+    """The split that has the text of another one: a sample of the training text is part of it."""
+    return "train" if split == TRAIN_SAMPLE else split
 
 
 def _values(row: Json, n: int) -> dict[str, float]:

@@ -255,6 +255,19 @@ def test_a_row_is_a_run_below_its_training(case: Case) -> None:
     assert "artifacts/toy.html" in case.client().get_experiment_by_name("toy").tags["mlflow.note.content"]
 
 
+def test_a_row_has_the_text_of_its_own_pair_of_languages_and_a_training_that_of_all(case: Case) -> None:
+    training, file = case.publish()["run"], case.layout.results / "tables" / "toy.json"
+    data = build("toy", case.table, case.layout, case.seeds)
+    [own] = data["data"]
+    write_json(file, data | {"data": [own | {"languages": "en-fr"}, own]})
+    sent = publish_table(file, case.tracking, case.marker, MODELS)
+    found = [case.client().get_run(run).inputs.dataset_inputs for run in (sent["rows"][0][0], training)]
+    names = [{use.dataset.name for use in uses} for uses in found]
+    assert names == [
+        {"toy en-de test"}, {f"toy {pair} {split}" for pair in ("en-de", "en-fr") for split in ("train", "valid")},
+    ]  # fmt: skip
+
+
 def test_a_rows_model_is_logged_with_its_scores_and_registered_on_request(case: Case) -> None:
     training = case.publish()["run"]
     for _ in range(2):
