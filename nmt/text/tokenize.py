@@ -16,6 +16,18 @@ DOT = "\U0010fffd"
 """A private-use character, which cleaned text never has, for each of several dots in a row."""
 _DOTS = re.compile(r"\.{2,}")
 _CZECH_DASH = re.compile(r"([^\W\d_](?:'|&apos;)) ([-–]) (?=li(?!\S)|mail)", re.IGNORECASE)
+_FINNISH = (
+    "(?:n|a|ä|ss[aä]|st[aä]|h[uyaö]n|[uyaäö]n|s?een|ll[aä]|lt[aä]|lle|ksi|kse|tta|ine)(?:ni|si|mme|nne|nsa)?"
+    "(?:ko|kö|han|hän|pa|pä|kaan|kään|kin)?"
+)
+"""The endings that detokenizer.perl joins to a Finnish abbreviation, but ``hän``, which is a word."""
+_INNER = {
+    "ca": (r"(?<=(?<!\S)[dlmnst]) ' (?=[^\W\d_])|(?<=[^\W\d_]) ' (?=(?:[lmnst]|hi|ho|ls|ns)[.]?(?!\S))", "'"),
+    "ga": (r"(?<=(?<!\S)[bdm]) ' (?=[^\W\d_])", "'"),
+    "fi": (rf"(?<=[^\W_]) : (?={_FINNISH}(?!\S))", ":"),
+    "sv": (r"(?<=[^\W_]) : (?=[nst](?!\S))", ":"),
+}
+"""Marks inside a word that sacremoses takes apart: ``l'home``, ``dona'm``, ``b'fhéidir``, ``EU:ssa``, ``EU:s``."""
 
 Rules = list[tuple[re.Pattern[str], str]]
 
@@ -74,6 +86,9 @@ def detokenize(text: str, language: str) -> str:
         return _joined(_detokenizer(language).unescape_xml(text.replace(" @-@ ", "-")).split())
     if language == "cs":  # sacremoses has this rule, but it raises an error
         text = _CZECH_DASH.sub(r"\1\2", text)
+    if language in _INNER:
+        pattern, mark = _INNER[language]
+        text = re.sub(pattern.replace("'", "(?:'|&apos;)"), mark, text, flags=re.IGNORECASE)
     return str(_detokenizer(language).detokenize(_attached(text.split())))
 
 

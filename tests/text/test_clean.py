@@ -181,6 +181,20 @@ def test_what_is_seen_stays_and_what_is_not_is_empty(
     assert restore(cleaned, language, recipe) == restored
 
 
+@pytest.mark.parametrize(
+    ("language", "text"),
+    [
+        ("ca", "L'home d'avui no s'hi troba: dona'm l'aigua, digues-li 'hola' i vés-te'n."),
+        ("ga", "B'fhéidir go bhfuil m'athair anseo, a d'ith an t-arán."),
+        ("fi", "EU:n ja USA:ssa, eu:hunkin 20:een: hän tulee."),
+        ("sv", "EU:s och tv:n: nu kommer den."),
+    ],
+)
+def test_marks_inside_words_come_back(language: str, text: str) -> None:
+    tokens = tokenize(text, language)
+    assert detokenize(tokens, language) == text, tokens
+
+
 @pytest.mark.parametrize("tail", ["- li", "– Li", "- mailem"])
 def test_czech_dashes_are_joined_as_in_perl(tail: str) -> None:
     assert detokenize(f"chce&apos; {tail} .", "cs") == f"chce'{tail.replace(' ', '')}."
