@@ -105,19 +105,24 @@ def _scores(data: Json) -> Grid:
     notes = [f"{row['label']}: {' '.join(row['note'].split())}." for row in rows if row["note"]]
     notes += _warned(rows)
     quoted = [row["quoted"] for row in rows]
-    return Grid("scores", "Scores", header, body, [*_about(data), *notes], quoted, _best(rows, columns, 1 + len(keys)))
+    return Grid("scores", "Scores", header, body, [*_about(data), *notes], quoted, _best(data, columns, 1 + len(keys)))
 
 
-def _best(rows: Sequence[Json], columns: Sequence["_Column"], first: int) -> set[tuple[int, int]]:
+def _best(data: Json, columns: Sequence["_Column"], first: int) -> set[tuple[int, int]]:
     """Return row and column of the best of our scores on each test set, where it has several.
 
+    NLL of different vocabularies has no best.
+
     Args:
-        rows: of the table.
+        data: of the table.
         columns: of the metrics.
         first: number of the first metric's column.
     """
+    rows, apart = data["rows"], NLL if len(data.get("subwords", [])) > 1 else ()
     values = {
-        n: [_mean(_ours(row), c.metric) for row in rows] for n, c in enumerate(columns, first) if c.kind == "ours"
+        n: [_mean(_ours(row), column.metric) for row in rows]
+        for n, column in enumerate(columns, first)
+        if column.kind == "ours" and column.metric not in apart
     }
     detokenised = [_mean(row.get("scores", {}).get("detokenised", {}), "bleu") for row in rows]
     values[first + len(columns)] = detokenised

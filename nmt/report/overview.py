@@ -147,4 +147,4 @@ def _panel(axes: Axes, report: str, rows: list[Json]) -> None:
         label if labels.count(label) == 1 else f"{label} ({row['table']})"
         for label, row in zip(labels, rows, strict=True)
     ]
-    axes.set_yticks(range(len(rows)), [shorten(name, LABEL, placeholder=" …") for name in names])
+    axes.set_yticks(range(len(rows)), [shorten(name, LABEL, placeholder=" …") for name in names], parse_math=False)

@@ -101,8 +101,10 @@ class _Sender:
         for kind in KINDS:
             if (file := self.file.with_suffix(f".{kind}")).is_file():
                 self.client.log_artifact(run, str(file))
-        if (figures := self.layout.figures(self.name)).is_dir():
-            self.client.log_artifacts(run, str(figures), "figures")
+        withheld = {figure["name"] for figure in self.data["figures"] if figure.get("withheld")}
+        for file in sorted(self.layout.figures(self.name).glob("*")):
+            if file.stem not in withheld:
+                self.client.log_artifact(run, str(file), "figures")
 
     def _params(self, system: str | None) -> dict[str, str]:
         """All settings of a system by their keys in a table, with the languages and the corpus."""

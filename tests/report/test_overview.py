@@ -67,6 +67,13 @@ def test_what_others_took_to_write_the_training_text_is_told_beside_the_training
     assert "| 1 min 01 s, after 3 h 00 min for its text |" in page.read_text()
 
 
+def test_a_label_is_no_formula(tmp_path: Path) -> None:
+    made(tmp_path / "tables", "a", label=r"with $\foo$", report="A")
+    (tmp_path / "page.md").write_text(f"{BEGIN}\n{END}\n")
+    assert run("overview", tmp_path, tmp_path / "page.md")[0] == 0
+    assert (tmp_path / "figures" / "overview.svg").is_file()
+
+
 @pytest.mark.parametrize("text", ["", f"{END}\n{BEGIN}\n", f"{BEGIN}\n"])
 def test_a_page_without_marks_stays_as_it_is(tmp_path: Path, text: str) -> None:
     made(tmp_path / "tables", "a")

@@ -46,6 +46,16 @@ def test_the_best_of_each_test_set_is_bold() -> None:
     assert page.count(' ours"') == len(scores.best) < len(data["rows"]) * (len(scores.header) - 2)
 
 
+def test_nll_of_different_vocabularies_has_no_best() -> None:
+    data = built("hindi_english")
+    [scores] = [grid for grid in grids(data) if grid.name == "scores"]
+    nll = {column for column, heading in enumerate(scores.header) if heading.startswith("NLL")}
+    assert nll and scores.best and not nll & {column for _, column in scores.best}
+    data["subwords"] = data["subwords"][:1]
+    [scores] = [grid for grid in grids(data) if grid.name == "scores"]
+    assert nll & {column for _, column in scores.best}
+
+
 def test_what_filters_dropped_is_a_grid_and_a_chart(tmp_path: Path) -> None:
     data = built("fine_tune")
     assert not is_filtered(data["data"]) and "filters" not in {grid.name for grid in grids(data)}

@@ -82,10 +82,12 @@ class Case:
     def publish_table(self, models: Models = MODELS) -> dict[str, Any]:
         """Build the table and send it."""
         data = build("toy", self.table, self.layout, self.seeds)
+        data["figures"].append({"name": "picture", "title": "Looks", "withheld": True})
         keep("toy", self.table, self.layout, self.seeds)
         write_json(self.layout.results / "tables" / "toy.json", data)
         write_text(self.layout.results / "tables" / "toy.html", "a page")
-        write_text(self.layout.figures("toy") / "loss.png", "a figure")
+        for figure in ("loss.png", "picture.png", "picture.svg"):
+            write_text(self.layout.figures("toy") / figure, "a figure")
         return publish_table(self.layout.results / "tables" / "toy.json", self.tracking, self.marker, models)
 
     def follow(self, pid: int, seed: int = 1) -> None:
@@ -248,6 +250,8 @@ def test_a_row_is_a_run_below_its_training(case: Case) -> None:
     assert {"languages": "en-de", "cleaning.lowercase": "true"}.items() <= parent.data.params.items()
     artifacts = {file.path for file in case.client().list_artifacts(training)}
     assert artifacts >= {"figures", "toy.html", "toy.json"}
+    figures = [file.path for file in case.client().list_artifacts(training, "figures")]
+    assert figures == ["figures/loss.png"], "a picture that may not be passed on stays here"
     assert {file.path for file in case.client().list_artifacts(row.info.run_id)} == {"samples.txt", "scores.json"}
     data = {use.tags[0].value: use.dataset.name for run in (row, parent) for use in run.inputs.dataset_inputs}
     assert data == {use: f"toy en-de {split}" for use, split in USES.items()}
