@@ -285,6 +285,22 @@ def test_users_files_are_watched(project: Project) -> None:
     assert jobs(project.snakemake("--dry-run").stdout)["download"] == 1
 
 
+@pytest.mark.integration
+def test_a_system_is_never_trained_without_the_text_that_it_adds(project: Project) -> None:
+    """Where the translator's text is missing, the plain corpus does not take the place of the one with added pairs."""
+    pair = {"en": "missing.en", "de": "missing.de"}
+    project.write("config.yaml", {"tables": ["one"], "corpora": {"mine": {"train": pair, "valid": pair}}})
+    table = copy.deepcopy(TABLE)
+    table["systems"]["large"]["back_translation"] = {"model": "two/back", "text": "scenes"}
+    project.write("workflow/tables/one.yaml", table)
+    back = {**SYSTEM, "corpus": "mine", "languages": "de-en"}
+    rows = [{"label": "back", "system": "back"}]
+    project.write("workflow/tables/two.yaml", {"caption": "", "tests": ["a"], "systems": {"back": back}, "rows": rows})
+    done = project.snakemake("--dry-run")
+    assert done.returncode == 1 and "missing.en" in done.stdout, done.stdout
+    assert "results/corpora/scenes-back-" not in done.stdout
+
+
 @pytest.fixture
 def declared(project: Project) -> Callable[..., None]:
     """Write the settings of a project whose systems have a corpus of their own, with changes to its declaration."""

@@ -8,6 +8,9 @@ rule download:
         raw=directory("<results>/corpora/{corpus}/{languages}/raw"),
     log:
         "<logs>/download/{corpus}/{languages}.log",
+    wildcard_constraints:
+        # Text with added pairs comes from `mix` alone. Snakemake would try this rule where an input of `mix` is missing.
+        corpus=r"(?![\w.-]+-(back|forward)-[0-9a-f]{8}/)[\w.-]+",
     localrule: True
     conda:
         ENVIRONMENT

@@ -65,7 +65,3 @@ rule mix:
                 languages="{wildcards.languages}",
             )
         )
-
-
-# A folder with added pairs is no corpus to download.
-ruleorder: mix > download
