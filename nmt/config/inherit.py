@@ -177,7 +177,7 @@ def with_subwords_of_parents(
     Args:
         path: the table file.
         systems: its systems, as `read_systems` merged them.
-        load: returns the systems of another table file, after this function.
+        load: returns the systems of another table file, before this function.
     """
     return {name: _with_subwords(path, name, systems, load) for name in systems}
 
@@ -195,7 +195,7 @@ def _with_subwords(
     else:
         table, parent = initialise.parent
         other = path.with_name(f"{table}.yaml")
-        known = _with_subwords(path, parent, systems, load) if other == path else load(other)[parent]
+        known = _with_subwords(other, parent, systems if other == path else load(other), load)
         learned, origin = known.subwords, _origin(known)
     if any(getattr(learned, key) != getattr(system.subwords, key) for key in LEARNED) or origin == _origin(system):
         return system

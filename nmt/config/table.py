@@ -30,27 +30,15 @@ ALWAYS = ("bleu", "chrf", "ter", "exact")
 """Metrics that are computed for every row."""
 Metric = Annotated[
     Literal[
-        "bleu",
-        "bleu1",
-        "bleu2",
-        "bleu3",
-        "spbleu",
-        "chrf",
-        "chrfpp",
-        "ter",
-        "exact",
-        "meteor",
-        "meteor_nltk",
-        "language",
-        "nll_train",
-        "nll_valid",
+        "bleu", "bleu1", "bleu2", "bleu3", "spbleu", "chrf", "chrfpp", "ter", "exact", "meteor", "meteor_nltk",
+        "language", "nll_train", "nll_valid",
     ],
     Field(
         description="bleu1 to bleu3: BLEU of n-grams up to that length; spbleu: BLEU of sentencepiece pieces; chrfpp: "
         "chrF++; exact: share of lines that equal their reference; language: share of lines in the target language; "
         "nll: negative log-likelihood of the training"
     ),
-]
+]  # fmt: skip
 
 
 class Published(Strict):
@@ -381,13 +369,18 @@ def load_table(path: Path) -> Table:
     Raises:
         ConfigError: as `nmt.config.yaml.parse` does; or a parent does not exist.
     """
+    table = _read(path)
+    systems = with_subwords_of_parents(path, table.systems, lambda other: _read(other).systems)
+    return table.model_copy(update={"systems": systems, "rows": list(_rows_by_pair(table))})
+
+
+def _read(path: Path) -> Table:
+    """Read a table file; its systems have subwords of their own."""
     text = read_config(path)
     value = load_yaml(text, str(path))
     if isinstance(value, dict) and isinstance(value.get("systems"), dict):
         value["systems"] = read_systems(path, value)
-    table = validate(Table, value, text, str(path))
-    systems = with_subwords_of_parents(path, table.systems, lambda other: load_table(other).systems)
-    return table.model_copy(update={"systems": systems, "rows": list(_rows_by_pair(table))})
+    return validate(Table, value, text, str(path))
 
 
 def _rows_by_pair(table: Table) -> Iterator[Row]:

@@ -81,6 +81,14 @@ def test_parents_of_other_tables_have_their_own_parents_and_defaults(tmp_path: P
     assert LAYOUT.encoded(systems["new"]) == LAYOUT.encoded(middle)  # the same text and the same subwords
 
 
+def test_two_tables_may_have_parents_in_each_other(tmp_path: Path) -> None:
+    first = {"old": PARENT, "child": {**CHILD, "initialise": {"system": "second/old"}}}
+    second = {"old": PARENT, "child": {**CHILD, "initialise": {"system": "first/old"}}}
+    systems = load(tmp_path, "first", first=first, second=second)
+    assert systems["child"].model == systems["old"].model
+    assert re.fullmatch(r"bpe4000-from-[0-9a-f]{8}", LAYOUT.subwords(systems["child"]).name)
+
+
 def test_text_is_encoded_once_for_all_that_have_the_same_subwords(tmp_path: Path) -> None:
     start = {"initialise": {"system": "parent"}}
     systems = {
