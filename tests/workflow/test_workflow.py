@@ -301,6 +301,30 @@ def test_a_system_is_never_trained_without_the_text_that_it_adds(project: Projec
     assert "results/corpora/scenes-back-" not in done.stdout
 
 
+@pytest.mark.integration
+def test_another_side_of_the_same_word_vectors_trains_again(project: Project) -> None:
+    (project.folder / "vectors.txt").write_text("a 1\n")
+    project.write("config.yaml", {"tables": ["one"], "word_vectors": {"mine": "vectors.txt"}})
+
+    def planned(*sides: str) -> dict[str, int]:
+        project.write("workflow/tables/one.yaml", changed("systems.small.word_vectors", dict.fromkeys(sides, "mine")))
+        return jobs(project.snakemake("--dry-run").stdout)
+
+    project.write("workflow/tables/one.yaml", changed("systems.small.word_vectors", {"source": "mine"}))
+    assert project.snakemake().returncode == 0
+    assert planned("source") == {} and planned("target")["train"] == 1
+    for file in (project.folder / ".snakemake/metadata").rglob("*"):
+        if file.is_file():  # as of a training from before sides were compared
+            record = json.loads(file.read_text())
+            kept = [value for value in record["params"] if not value.startswith("'word vectors ")]
+            file.write_text(json.dumps(record | {"params": kept}))
+    training = project.folder / "results/runs/one/small/seed1/training.json"
+    date = training.stat().st_mtime_ns
+    training.write_text(json.dumps({"word_vectors": {"source": {}}}))
+    os.utime(training, ns=(date, date))
+    assert planned("source") == {} and planned("target")["train"] == 1
+
+
 @pytest.fixture
 def declared(project: Project) -> Callable[..., None]:
     """Write the settings of a project whose systems have a corpus of their own, with changes to its declaration."""

@@ -94,6 +94,21 @@ def vectors(wildcards):
     return list(or_exit(PLAN.vectors, system_of(wildcards)).values())
 
 
+def sides_of_vectors(wildcards):
+    """A parameter that changes with the sides whose embeddings start from word vectors.
+
+    A training that was made before this was a parameter keeps to the sides in its record.
+    """
+    sides, made = sorted(or_exit(PLAN.vectors, system_of(wildcards))), training_of(wildcards)
+    kept = kept_parameters(made)
+    if not sides:
+        return NOT_COMPARED
+    if kept is not None and not any(value.startswith("'word vectors ") for value in kept):
+        if not Path(made).exists() or sorted(or_exit(read_json, Path(made)).get("word_vectors", sides)) == sides:
+            return NOT_COMPARED
+    return f"word vectors {' '.join(sides)}"
+
+
 def links(wildcards):
     """The file of word alignments that a training reads."""
     return [str(file)] if (file := system_of(wildcards).alignments) else []

@@ -29,6 +29,7 @@ rule train:
         run=lambda w, output: Path(output.training).parent,
         config=lambda w: experiment(system_of(w)),
         content=lambda w: content([*seen(w), *vectors(w), *links(w)], training_of(w)),
+        sides=sides_of_vectors,
         # Word vectors, a parent and alignments too. A function of `input` is not compared with that of the last run.
         options=lambda w, input: commands.train_options(
             input.features, PLAN.vectors(system_of(w)), parent_of(w), system_of(w).alignments
