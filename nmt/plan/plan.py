@@ -12,7 +12,7 @@ from nmt.config.decoding import Decoding
 from nmt.config.models import MultimodalConfig, Shown
 from nmt.config.system import System
 from nmt.config.table import GIVEN, Row, Table
-from nmt.config.workflow import Shards, Workflow
+from nmt.config.workflow import Workflow
 from nmt.corpora.catalogue import TRAINING, pictured, with_corpus_of
 from nmt.plan import commands
 from nmt.plan.checks import check_table, has_training_text
@@ -193,14 +193,11 @@ class Plan:
         return list(dict.fromkeys(files))
 
     def report_settings(self, tables: list[str]) -> str:
-        """The settings that the closing stages read, as JSON; another device, mirror or corpus re-makes nothing."""
-        unused: dict[str, Any] = {
-            "device": "auto", "processes": 1, "shards": Shards(), "mirror": None, "strict": False, "corpora": {},
-            "word_vectors": {}, "shared_results": None,
-        }  # fmt: skip
-        if not any(self.tables[table].overlays for table in tables):
-            unused["images"] = {}
-        return as_json(self.settings.model_copy(update={"tables": tables, **unused}))
+        """The settings that `report` reads, as JSON; a change of others, such as the device, makes no table again."""
+        used = ["results", "limit", "seeds"]
+        if any(self.tables[table].overlays for table in tables):
+            used.append("images")
+        return as_json(Workflow(tables=tables, **{key: getattr(self.settings, key) for key in used}))
 
     # What one file is made from
 

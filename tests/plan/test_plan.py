@@ -168,7 +168,13 @@ def test_a_path_in_which_snakemake_would_see_a_wildcard_is_refused(tmp_path: Pat
         check_own_files(table, settings)
 
 
-@pytest.mark.parametrize("change", [{"device": "cpu"}, {"processes": 2}, {"mirror": "/elsewhere"}, {"strict": True}])
+ELSEWHERE: list[dict[str, Any]] = [
+    {"device": "cpu"}, {"processes": 2}, {"mirror": "/elsewhere"}, {"strict": True}, {"container": "docker://a/b"},
+    {"tracking": {"live": False}}, {"comet": {"checkpoint": "model.ckpt"}},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("change", ELSEWHERE)
 def test_the_closing_stages_do_not_see_where_work_was_done(change: dict[str, Any]) -> None:
     assert plan(**change).report_settings(["one"]) == plan().report_settings(["one"])
 
