@@ -5,7 +5,6 @@ A link has the date of its file. So Snakemake sees the same order of dates as in
 before it makes a file itself.
 """
 
-import json
 import os
 from collections.abc import Iterable, Sequence
 from functools import cache
@@ -18,7 +17,7 @@ from nmt.corpora.catalogue import TRAINING, splits
 from nmt.plan.layout import DECODED, SCORED
 from nmt.plan.plan import Plan
 from nmt.plan.systems import sees_pictures
-from nmt.reproduce.runs import Run
+from nmt.reproduce.runs import Run, has_attention_of
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import Json, digest, read_json
 from nmt.system.fingerprints import OWN_FILES, fingerprint
@@ -123,7 +122,9 @@ class Overlay:
         linked = self.model(table, row.system, model, row.at)
         made = [folder for folder in self.layout.texts(tested, test) if folder != self.layout.raw(tested)]
         texts = self.link(*made, given=self.clean(tested))
-        has_inputs = linked and texts and self.features(tested, [test], row) and self._has_lines(table, test, folder)
+        has_inputs = linked and texts and self.features(tested, [test], row)
+        lines, alignments = self.plan.table(table).lines_of(test), self.theirs(folder / "alignments.json")
+        has_inputs = has_inputs and has_attention_of(lines, alignments)
         self.link(*scored, given=self.link(*decoded, given=has_inputs))
 
     def features(self, system: System, names: Sequence[str], row: Row | None = None) -> bool:
@@ -135,12 +136,6 @@ class Overlay:
             return False
         self.link(self.layout.pictures(system.corpus))
         return self.link(*arrays, *(array.with_suffix(".json") for array in arrays))
-
-    def _has_lines(self, table: str, test: str, folder: Path) -> bool:
-        """Whether the attention was written of all lines that the table shows."""
-        file = self.theirs(folder / "alignments.json")
-        lines = set(self.plan.table(table).lines_of(test))
-        return file.is_file() and lines <= {record["line"] for record in json.loads(file.read_bytes())}
 
     def _is_same_text(self, system: System) -> bool:
         """Whether the shared raw text is made from the same files; of nmt's own corpora the name tells."""

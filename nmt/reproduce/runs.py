@@ -1,7 +1,7 @@
 """The runs behind a table, and the commands that train them and make their rows."""
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -153,8 +153,10 @@ class Run:
         provenance = model / "provenance.json"
         if self.members and any(is_outdated(provenance, part / "provenance.json") for part in parts.values()):
             yield commands.ensemble(model, *parts.values())
-        if is_outdated(hypotheses, provenance) or self._translates_other_text(row, out / "decoding.json"):
-            options = commands.decode_options(self._features(row), self._table.lines_of(test), row.pair)
+        lines, decoding = self._table.lines_of(test), out / "decoding.json"
+        is_current = not is_outdated(hypotheses, provenance) and not self._translates_other_text(row, decoding)
+        if not is_current or not has_attention_of(lines, out / "alignments.json"):
+            options = commands.decode_options(self._features(row), lines, row.pair)
             source, config = clean / f"{test}.{self.tested(row).source}", as_json(row.decoding)
             yield commands.decode(model, source, hypotheses, *options, config=config, device=device, threads=threads)
         if is_outdated(scores, hypotheses) or self._needs_scoring(row, scores):
@@ -228,6 +230,11 @@ def _is_current(scores: Json, made_of: Mapping[str, str], metrics: Iterable[str]
 def is_outdated(output: Path, source: Path) -> bool:
     """Whether a file is missing, or older than the file it is made from."""
     return not output.is_file() or output.stat().st_mtime < source.stat().st_mtime
+
+
+def has_attention_of(lines: Sequence[int], alignments: Path) -> bool:
+    """Whether ``alignments.json`` has the attention of some lines of a test set."""
+    return alignments.is_file() and set(lines) <= {record["line"] for record in read_json(alignments, list)}
 
 
 def lacks_inputs(run: Run) -> bool:

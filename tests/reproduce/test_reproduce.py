@@ -118,6 +118,18 @@ def test_a_test_set_that_has_changed_is_translated_and_scored_again(
 
 
 @pytest.mark.integration
+def test_lines_whose_attention_is_shown_are_translated_again_if_they_lack_it(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(project.folder)
+    for lines, made_anew in (([1], []), ([2], ["decode"])):  # of 60 lines, the first has attention, the second none
+        project.write("workflow/tables/trial.yaml", TRIAL | {"sample_lines": lines})
+        run = Run(Plan.load({"tables": ["trial"], "limit": 60}, "config.yaml"), "trial", "short", 1)
+        assert [command[1] for command in run.scoring(run.rows[0], "cpu", 1)] == made_anew
+    project.write("workflow/tables/trial.yaml", TRIAL)
+
+
+@pytest.mark.integration
 def test_what_is_restored_is_done_too(project: Project, bare: dict[str, str]) -> None:
     reproduce(project, bare, "trial")
     runs = project.folder / "results/runs/trial"
