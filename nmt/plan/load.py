@@ -89,13 +89,20 @@ def load_tables(names: Iterable[str], requested: Container[str]) -> dict[str, Ta
     tables = {}
     for name in names:
         try:
-            check_name(name, str(table_path(name)))
+            check_table_name(name, str(table_path(name)))
             tables[name] = load_table(table_path(name))
         except ConfigError as error:
             if name in requested:
                 raise
             print(f"warning: {error}; this table is left out", file=sys.stderr)
     return tables
+
+
+def check_table_name(name: str, where: str) -> None:
+    """Raise ConfigError unless a table's name is safe in paths and commands, and its targets are its own."""
+    check_name(name, where)
+    if name == "environment":
+        raise ConfigError(f"{where}: expected another name, because comet_environment installs COMET; rename the table")
 
 
 def choose(what: str, name: str, known: Mapping[str, Value]) -> Value:

@@ -14,7 +14,6 @@ import yaml
 from nmt.config.corpus.filters import LanguageFilter, ScriptFilter
 from nmt.config.corpus.sources import REMOTE, CustomCorpus
 from nmt.config.table import load_table
-from nmt.config.types import check_name
 from nmt.config.workflow import Workflow
 from nmt.config.yaml import parse, read_config
 from nmt.corpora.catalogue import names
@@ -22,6 +21,7 @@ from nmt.corpora.formats import packed
 from nmt.corpora.own import custom_parts
 from nmt.corpora.sources import key
 from nmt.plan.layout import table_path
+from nmt.plan.load import check_table_name
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import check_regular, check_writable, write_text
 from nmt.text.filters.judges import Judge, judge_of, scripts_of
@@ -165,7 +165,7 @@ def new_table(
 
 def _check_new(name: str, config: Path) -> None:
     """Reject a name that is taken, or that YAML reads as no word, and settings that cannot be written."""
-    check_name(name, "TABLE")
+    check_table_name(name, "TABLE")
     if (node := yaml.compose(name, yaml.SafeLoader)) and node.tag != "tag:yaml.org,2002:str":
         raise ConfigError(
             f"TABLE: expected a name that YAML reads as a word, got '{name}'; choose another, e.g. corpus-{name}"

@@ -129,6 +129,8 @@ def test_nothing_is_replaced(project: Path) -> None:
         list(new_table("mine", "en-de", ["a.tsv"], [], [], Path("config.yaml")))
     with pytest.raises(ConfigError, match="nmt has a corpus of this name"):
         list(new_table("scenes", "en-de", ["a.tsv"], [], [], Path("config.yaml")))
+    with pytest.raises(ConfigError, match="TABLE: expected another name, because comet_environment installs COMET"):
+        list(new_table("environment", "en-de", ["a.tsv"], [], [], Path("config.yaml")))
 
 
 def test_the_option_that_names_a_missing_file_is_told(project: Path) -> None:

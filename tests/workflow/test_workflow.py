@@ -434,7 +434,9 @@ def test_wrong_files_are_said_once_and_alone(project: Project, case: str) -> Non
 @pytest.mark.integration
 def test_a_wrong_table_that_nobody_asked_for_is_left_out(project: Project) -> None:
     project.write("workflow/tables/draft.yaml", {"x": 1})
+    project.write("workflow/tables/environment.yaml", TABLE)
     done = project.snakemake("--dry-run")
+    assert "environment.yaml: expected another name, because comet_environment installs COMET" in done.stdout
     assert done.returncode == 0 and "draft.yaml, line 1: x: unknown key" in done.stdout
     asked = project.snakemake("--dry-run", "table_draft")
     assert asked.returncode == 1 and "draft.yaml, line 1: x: unknown key" in asked.stdout
