@@ -18,10 +18,10 @@ SHOWN = 3
 
 
 def check_replaceable(name: str, table: Table, layout: Layout, seeds: Sequence[int]) -> None:
-    """Reject a trial that would replace a published table.
+    """Reject a trial that would replace a published table, or the trainings of a table of more text.
 
     A run may replace a published table if it makes all its rows again: the same systems, selections, decodings and test
-    sets, on all lines, with at least the same seeds. It may have more rows.
+    sets, on all lines, with at least the same seeds. It may have more rows. Other tables may only not be cut.
 
     Args:
         name: of the table.
@@ -33,14 +33,19 @@ def check_replaceable(name: str, table: Table, layout: Layout, seeds: Sequence[i
         ConfigError: the run is a trial; the message says why, and what to do.
     """
     file = Path(f"{layout.table(name)}.json")
-    if not is_published(file, layout.runs(name)):
+    if not file.is_file():
         return
-    if differences := list(_differences(table, layout, seeds, read_json(file))):
+    built = read_json(file)
+    if is_published(file, layout.runs(name)):
+        what, differences = "a published table by other results", list(_differences(table, layout, seeds, built))
+    else:
+        what, differences = "a table and its trainings by those of less text", list(_cut(layout, built))
+    if differences:
         more = f"; and {len(differences) - SHOWN} more" if len(differences) > SHOWN else ""
         raise ConfigError(
-            f"{file}: this run would replace a published table by other results: {'; '.join(differences[:SHOWN])}{more}"
-            ". Write them to another folder: add results=trial to --config, or change results: in the settings. To "
-            f"replace the table after all, delete {file}"
+            f"{file}: this run would replace {what}: {'; '.join(differences[:SHOWN])}{more}. Write them to another "
+            "folder: add results=trial to --config, or change results: in the settings. To replace the table after "
+            f"all, delete {file}"
         )
 
 
@@ -59,6 +64,13 @@ def is_published(file: Path, runs: Path) -> bool:
     except OSError:
         code = 128
     return code == 0 if code in (0, 1) else not runs.exists()
+
+
+def _cut(layout: Layout, built: dict[str, Any]) -> Iterator[str]:
+    """Say that a run reads fewer lines than a table was made from."""
+    before = built.get("limit")
+    if layout.limit and (before is None or layout.limit < before):
+        yield f"limit: {layout.limit}, before {before or 'without'}"
 
 
 def _differences(table: Table, layout: Layout, seeds: Sequence[int], published: dict[str, Any]) -> Iterator[str]:

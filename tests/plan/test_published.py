@@ -1,4 +1,4 @@
-"""A trial does not replace a published table."""
+"""A trial does not replace a published table, or trainings of more text."""
 
 import shutil
 from pathlib import Path
@@ -10,6 +10,7 @@ from nmt.config.table import Table, load_table
 from nmt.plan.layout import Layout
 from nmt.plan.published import check_replaceable, is_published
 from nmt.system.errors import ConfigError
+from nmt.system.files import read_json, write_json
 
 ROOT = Path(__file__).parent.parent.parent
 FILE = ROOT / "workflow" / "tables" / "copy_task.yaml"
@@ -53,7 +54,18 @@ def test_a_trial_is_refused(results: Path, why: str) -> None:
     with pytest.raises(ConfigError, match=rf"copy_task\.json: this run would replace .*{why}.*add results=trial"):
         check_replaceable("copy_task", table, Layout(results, limit), seeds)
     (results / "runs" / "copy_task").mkdir(parents=True)  # the table was made here
-    check_replaceable("copy_task", table, Layout(results, limit), seeds)
+    check_replaceable("copy_task", table, Layout(results), seeds)
+
+
+def test_a_trial_of_less_text_never_replaces_a_training(results: Path) -> None:
+    (results / "runs" / "copy_task").mkdir(parents=True)
+    table, file = load_table(FILE), results / "tables" / "copy_task.json"
+    with pytest.raises(ConfigError, match=r"trainings by those of less text: limit: 500, before without\. .*results="):
+        check_replaceable("copy_task", table, Layout(results, 500), [1])
+    write_json(file, read_json(file) | {"limit": 200})
+    check_replaceable("copy_task", table, Layout(results, 500), [1])
+    with pytest.raises(ConfigError, match="limit: 100, before 200"):
+        check_replaceable("copy_task", table, Layout(results, 100), [1])
 
 
 def test_version_control_says_what_is_published(tmp_path: Path) -> None:

@@ -122,6 +122,6 @@ def features_of(wildcards):
 
 
 def table_file(wildcards):
-    """The file of a table, and what the report writes of it; stops before a trial replaces a published table."""
+    """The file of a table, and what the report writes of it; stops before a trial replaces other results."""
     or_exit(check_replaceable, wildcards.table, PLAN.table(wildcards.table), LAYOUT, PLAN.settings.seeds)
     return [table_path(wildcards.table)], f"{LAYOUT.table(wildcards.table)}.json"
