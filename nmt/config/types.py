@@ -105,6 +105,12 @@ class Strict(BaseModel):
         return f"{prefix}-{digest(self.non_defaults())}"
 
 
+def _not_empty(value: Any) -> Any:
+    if value in ("", None):  # pathlib reads an empty text as the working folder
+        raise ValueError("expected a path, got nothing; name a file or folder, or remove the key")
+    return value
+
+
 def _expand_home(path: Path) -> Path:
     try:
         return path.expanduser()
@@ -112,7 +118,7 @@ def _expand_home(path: Path) -> Path:
         raise ValueError(f"expected a path, got {path}: {error}") from None
 
 
-UserPath = Annotated[Path, AfterValidator(_expand_home)]
+UserPath = Annotated[Path, BeforeValidator(_not_empty), AfterValidator(_expand_home)]
 """A path as users write it; ``~`` stands for their home."""
 
 

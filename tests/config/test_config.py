@@ -222,6 +222,13 @@ def test_a_row_is_compared_only_when_all_rows_name_systems(tmp_path: Path) -> No
         load_table(write(tmp_path, TABLE.replace("at: epoch 3}", f"at: epoch 3, {later}", 1)))
 
 
+@pytest.mark.parametrize("settings", ["results: ''", "results:", "comet: {python: ''}"])
+def test_a_path_is_not_empty(settings: str) -> None:
+    with pytest.raises(ConfigError, match=r"line 2: (results|comet\.python): expected a path, got nothing"):
+        parse(Workflow, f"tables: [one]\n{settings}\n", "config.yaml")
+    assert parse(Workflow, "tables: [one]\nmirror:\n", "config.yaml").mirror is None
+
+
 @pytest.mark.parametrize("value", ["clip: true", "label_smoothing: false", "schedule: {peak: true}"])
 def test_true_and_false_are_no_numbers(value: str) -> None:
     with pytest.raises(ConfigError, match=f"expected a number, got {value.rstrip('}').split()[-1]}"):
