@@ -3,6 +3,7 @@
 import itertools
 import math
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -15,6 +16,7 @@ from nmt.models.embedding import causal_mask, sinusoidal
 from nmt.models.fast_layers import Dropout
 from nmt.models.loss import _greatest, cross_entropy
 from nmt.models.transformer import Transformer
+from nmt.report.figures import plots
 from nmt.system.machine import pytorch_kernels
 
 PAD = 0
@@ -341,3 +343,4 @@ def test_sinusoidal_positions_follow_the_formula() -> None:
         assert float(table[position, column]) == pytest.approx(
             math.cos(angle) if column % 2 else math.sin(angle), abs=1e-6
         )
+    np.testing.assert_allclose(plots.sinusoidal(50, 512), table.numpy(), atol=1e-6)  # the figure's

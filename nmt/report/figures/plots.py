@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 import matplotlib
+import numpy as np
 
 matplotlib.use("Agg")
 
@@ -17,6 +18,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
+from numpy.typing import NDArray
 
 from nmt.config.table import Figure
 from nmt.system.files import atomic_path
@@ -236,9 +238,7 @@ def _legend(
 
 def _positions(canvas: Canvas, axes: Axes, width: int, across: bool) -> None:
     """Draw the encoding of each position as a row, or, with ``across``, as a column."""
-    from nmt.models.embedding import sinusoidal  # imports torch
-
-    values, labels = sinusoidal(POSITIONS, width).numpy(), {"xlabel": "dimension", "ylabel": "position in the sentence"}
+    values, labels = sinusoidal(POSITIONS, width), {"xlabel": "dimension", "ylabel": "position in the sentence"}
     if across:
         values, labels = values.T, {"xlabel": labels["ylabel"], "ylabel": labels["xlabel"]}
     image = axes.imshow(values, cmap="RdBu", vmin=-1, vmax=1, aspect="auto", interpolation="nearest")
@@ -247,11 +247,16 @@ def _positions(canvas: Canvas, axes: Axes, width: int, across: bool) -> None:
     canvas.colorbar(image, ax=axes, label="value")
 
 
-def _mask(axes: Axes) -> None:
-    from nmt.models.embedding import causal_mask  # imports torch
+def sinusoidal(length: int, width: int) -> NDArray[np.float64]:
+    """Compute the table (length, width) of `nmt.models.embedding.sinusoidal`, without the seconds to import torch."""
+    angle = np.arange(length)[:, None] * 10000.0 ** (-np.arange(0, width, 2) / width)
+    return np.stack([np.sin(angle), np.cos(angle)], axis=-1).reshape(length, width)
 
+
+def _mask(axes: Axes) -> None:
+    """Draw which positions each position of a decoder attends to: itself and earlier ones."""
     hidden, visible = "#e6e6e6", COLOURS[0]
-    axes.imshow(causal_mask(MASKED).numpy(), cmap=ListedColormap([hidden, visible]), interpolation="nearest")
+    axes.imshow(np.tri(MASKED), cmap=ListedColormap([hidden, visible]), interpolation="nearest")
     axes.set(xlabel="attended position", ylabel="attending position")
     axes.set_xticks([x - 0.5 for x in range(1, MASKED)], minor=True)
     axes.set_yticks([y - 0.5 for y in range(1, MASKED)], minor=True)
