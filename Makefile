@@ -17,6 +17,7 @@ PYTEST = $(BIN)/python -m pytest -n auto --maxprocesses 8 --dist loadfile --no-l
 
 export MLFLOW_DISABLE_TELEMETRY := true
 export NO_MKDOCS_2_WARNING := true
+unexport PYTHONDONTWRITEBYTECODE  # otherwise each process compiles the project and the tests again
 
 .PHONY: help install run test-fast test test-long lint format bench bench-peers ui report overview schemas reference \
 	docs lock clean-env clean-results
@@ -29,7 +30,7 @@ install: $(RUN)  ## make .venv from the lock envs/run.txt
 run: $(RUN)  ## build the tables that config.yaml lists
 	$(BIN)/snakemake --cores all $(ARGS)
 
-test-fast: $(DEV)  ## run the unit tests, which start no processes: a minute and a half on two cores
+test-fast: $(DEV)  ## run the fast unit tests, which start no processes: a minute on two cores
 	$(PYTEST) -m "not integration and not long" $(ARGS)
 
 test: $(DEV)  ## run all tests but the slow ones: about 12 minutes on two cores

@@ -18,6 +18,7 @@ def test_imports_keep_the_contracts(capsys: pytest.CaptureFixture[str], monkeypa
     assert not failed, capsys.readouterr().out
 
 
+@pytest.mark.integration
 def test_modules_and_functions_are_short() -> None:
     long = {}
     for path in MODULES:

@@ -49,6 +49,7 @@ def test_results_are_shown_on_one_page_and_read_for_the_overview(release: Path, 
     assert code == 1 and "expected a table with published BLEU, got none" in output  # so it has read the table
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("release", RELEASES, ids=lambda path: path.name)
 def test_records_stand_for_the_training_and_give_the_same_table(release: Path, tmp_path: Path) -> None:
     """The inputs are built by today's stages, and must be those of that version: the records name their checksums."""

@@ -36,6 +36,7 @@ def batch(sentences: int, source: int, target: int) -> Batch:
     )
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     "options", [{}, {"activation": "swiglu", "key_value_heads": 2, "positions": "rotary", "normalisation": "rms"}]
 )

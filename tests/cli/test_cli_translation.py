@@ -10,6 +10,7 @@ from commands import run
 from copytask import copy_lines
 
 
+@pytest.mark.integration
 def test_translate_from_standard_input_and_files(model: Path, tmp_path: Path) -> None:
     lines = "".join(f"{line}\n" for line in copy_lines(5, 4))
     code, piped = run("translate", model, "--device", "cpu", "--beam", 1, text=lines)

@@ -172,6 +172,7 @@ def corpus(folder: Path, source: Any, files: dict[str, bytes]) -> CustomCorpus:
     return CustomCorpus.model_validate({"train": placed(source), "valid": valid})
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_format_gives_the_same_cleaned_text(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def entry(name: str, _: Any) -> tuple[Any, list[str]]:

@@ -36,6 +36,7 @@ def regions(folder: Path, name: str = "out") -> np.ndarray:
     return np.load(folder / f"{name}.npy")
 
 
+@pytest.mark.integration
 def test_a_row_is_the_other_descriptions_without_the_sentence_itself(folder: Path) -> None:
     array, lsa = regions(folder), Lsa.load(folder / "lsa.npz")
     assert array.shape == (16, 2, CHANNELS) and array.dtype == np.float16

@@ -100,6 +100,7 @@ DAMAGE: dict[str, Callable[[Path], Any]] = {
 }
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("case", DAMAGE)
 @pytest.mark.parametrize("checksums", [True, False])
 def test_odd_folders_are_one_message(encoded: Path, tmp_path: Path, case: str, checksums: bool) -> None:

@@ -61,6 +61,7 @@ def paint(folder: Path, count: int) -> Path:
     return folder / "names.txt"
 
 
+@pytest.mark.integration
 def test_drawn_scenes_become_an_array_with_its_provenance(drawn: Path, tmp_path: Path, lite0: Extractor) -> None:
     options = ["--backbone", "efficientnet-lite0", "--device", "cpu", "--threads", 1]
     for name, batch in (("one", 5), ("two", 2)):
@@ -212,6 +213,7 @@ def test_a_missing_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch)
         load("efficientnet-lite0", None, CPU)
 
 
+@pytest.mark.integration
 def test_resnet50_takes_a_classifiers_weights_and_refuses_others(tmp_path: Path, lite0: Extractor) -> None:
     torch.manual_seed(0)
     network = ResNet50().eval()

@@ -117,6 +117,7 @@ def test_batches_are_a_sequence() -> None:
         batches[3]
 
 
+@pytest.mark.integration
 def test_an_epoch_takes_few_bytes_a_pair(tmp_path: Path) -> None:
     count = 600_000
     data = Parallel(encoded(tmp_path, [9] * count, [8] * count), "train")

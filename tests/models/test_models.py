@@ -64,6 +64,7 @@ def explicit_attention(layer: Attention, x: Tensor, memory: Tensor, allowed: Ten
     return torch.stack(rows)
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("length", [5, 17])  # less than an instruction holds, and more
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize(("output", "bias"), list(itertools.product([True, False], repeat=2)))

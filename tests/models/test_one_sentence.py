@@ -84,6 +84,7 @@ def both(decoder: Any, source: Tensor, config: Decoding, **options: Any) -> Iter
         yield alone[0], general[0]
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("name", MODELS)
 def test_greedy_search_for_one_sentence_equals_the_general_search(name: str) -> None:
     lengths = set()

@@ -141,6 +141,7 @@ def explicit(model: Transformer, source: Tensor, target: Tensor) -> Tensor:
     return torch.stack([normalise(model.decoder_norm, row) for row in x])
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("name", OPTIONS)
 @pytest.mark.parametrize("training", [True, False])
 def test_the_model_and_its_gradients_equal_loops(name: str, training: bool) -> None:

@@ -82,6 +82,7 @@ def explicit(attention: Alignment, state: Tensor, memory: Tensor, real: int, ste
     return weights
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("window", [1, 2, 7])
 @pytest.mark.parametrize("score", SCORES)
 @pytest.mark.parametrize("kind", KINDS)

@@ -46,6 +46,7 @@ def brute_force(model: Transformer, source: Tensor, longest: int, penalty: float
     return sorted(scored, reverse=True)
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("penalty", [0.0, 0.6, 1.0])
 def test_a_beam_that_holds_everything_finds_what_brute_force_finds(penalty: float) -> None:
     model = tiny()
@@ -88,6 +89,7 @@ def plain_beam(model: Transformer, source: Tensor, beam: int, longest: int) -> l
     return max(done)[1]
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(("penalty", "reward"), [(1, 0), (0, 0), (0.6, -0.5), (-1, 0.5), (0, 0.5), (2, 1)])
 def test_sentences_whose_best_is_certain_are_done_early(
     penalty: float, reward: float, monkeypatch: pytest.MonkeyPatch
@@ -232,6 +234,7 @@ def coverage(model: Transformer, source: Tensor, output: list[int]) -> float:
     return float(sum(torch.tensor(min(total, 1.0)).log() for total in sums))
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("options", "allowed"),
     [

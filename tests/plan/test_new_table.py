@@ -42,6 +42,7 @@ def settings_of(path: Path) -> dict[str, Any]:
     return loaded
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("files", [["a.en", "a.de"], ["a.tsv"]])
 def test_a_table_is_written_that_the_plan_accepts_and_whose_splits_are_disjoint(
     project: Path, files: list[str]

@@ -48,6 +48,7 @@ def score(plan: Plan) -> None:
     score_output(output.hypotheses, output.clean, output.raw, output.test, source, target, output.folder)
 
 
+@pytest.mark.integration
 def test_it_stands_beside_the_others(plan: Plan) -> None:
     score(plan)
     table, layout = plan.tables["toy"], plan.layout
@@ -82,6 +83,7 @@ def test_a_published_table_with_the_same_file_may_be_built_again(plan: Plan) -> 
         check_replaceable("toy", table.model_copy(update={"rows": others}), layout, [1])
 
 
+@pytest.mark.integration
 def test_a_system_may_only_say_whose_text_they_are_scored_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("theirs.de").write_text("".join(f"{line}\n" for line in THEIRS), encoding="utf-8")

@@ -63,6 +63,7 @@ def numbers(value: Any) -> list[Any]:
     return [] if isinstance(value, str) else [value]
 
 
+@pytest.mark.integration
 def test_the_words_of_an_unchanged_file_change_nothing(layout: Layout) -> None:
     before = pages(layout)
     rewrite("toy", Table.model_validate(TABLE), layout)

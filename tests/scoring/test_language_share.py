@@ -9,6 +9,7 @@ GERMAN = ["ein mann steht auf der straße .", "zwei hunde spielen im schnee .", 
 FRENCH = ["un homme est assis sur un banc .", "deux enfants jouent dans le jardin ."]
 
 
+@pytest.mark.integration
 def test_it_counts_the_lines_that_py3langid_takes_for_the_language() -> None:
     langid = pytest.importorskip("py3langid.langid")
     identifier = langid.LanguageIdentifier.from_model_file(langid.MODEL_FILE)

@@ -33,6 +33,7 @@ def skip_without_packages(language: str) -> None:
 WRITTEN = ("en", "de", "fr", "hi", "fa", "ar", "ur", "th", "zh", "ja", "ko", "si", "bn", "my", "hy", "km", "lo")
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("language", WRITTEN)
 def test_a_perfect_translation_has_full_marks(language: str) -> None:
     skip_without_packages(language)
@@ -45,6 +46,7 @@ TOKENISERS = {"zh": "zh|", "zho_Hant": "zh|", "ja": "ja-mecab-", "ko": "ko-mecab
 TOKENISERS |= dict.fromkeys(("th", "khm", "mya", "lo"), "char|")
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(("language", "tokeniser"), TOKENISERS.items())
 def test_the_signature_names_the_tokeniser_of_the_language(language: str, tokeniser: str) -> None:
     skip_without_packages(language)

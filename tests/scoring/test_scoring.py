@@ -172,6 +172,7 @@ def test_output_that_is_almost_all_empty_has_scores() -> None:
     assert found["chrf"]["low"] <= found["chrf"]["score"] <= found["chrf"]["high"]
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("hypotheses", "references", "ter"),
     [

@@ -69,6 +69,7 @@ def seconds_until_closed(connection: socket.socket) -> float:
     return time.monotonic() - started
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("count", [64, 300])
 def test_a_crowd_of_silent_connections_keeps_nobody_out(count: int) -> None:
     with live(header=60.0) as port, ExitStack() as crowd:
@@ -78,6 +79,7 @@ def test_a_crowd_of_silent_connections_keeps_nobody_out(count: int) -> None:
         assert [get(port)[0] for _ in range(5)] == [200] * 5 and time.monotonic() - started < 5
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("first", [b"", b"GET /api/models HT", GET, GET + b"GET / HT"])
 def test_a_header_that_does_not_come_ends_the_connection(first: bytes) -> None:
     """The first one, and the next one on the same connection."""
@@ -138,6 +140,7 @@ def test_places_follow_the_file_handles_that_the_system_allows() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
+@pytest.mark.integration
 def test_a_lack_of_file_handles_is_one_line_and_passes(
     caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -102,6 +102,7 @@ def corrupted(numbers: random.Random, longest: int) -> bytes:
     return bytes(data)
 
 
+@pytest.mark.integration
 def test_recovery_is_the_brute_force_optimum_on_corrupted_bytes() -> None:
     numbers, invalid = random.Random(1), 0
     for _ in range(10_000):
@@ -131,6 +132,7 @@ def test_recovery_of_bytes_that_are_known(data: bytes, text: str) -> None:
     assert recover(data) == text
 
 
+@pytest.mark.integration
 def test_recovery_takes_linear_time() -> None:
     def seconds(count: int) -> float:
         data = "भा😀a".encode()[1:] * count
@@ -151,6 +153,7 @@ def test_the_base_vocabulary_is_the_256_bytes(vocabulary: Vocabulary) -> None:
     assert len(vocabulary) == 400 and vocabulary.ids == SpecialIds()
 
 
+@pytest.mark.integration
 def test_every_assigned_code_point_comes_back_alone_and_in_text(vocabulary: Vocabulary) -> None:
     points = assigned()
     assert len(points) > 280_000

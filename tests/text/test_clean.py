@@ -106,6 +106,7 @@ def test_each_step_alone(recipe: Cleaning, raw: str, cleaned: str, removed: int)
     assert Cleaner(recipe, "en").counted(raw) == (cleaned, removed)
 
 
+@pytest.mark.integration
 def test_upstream_parity() -> None:
     """Equal to Multi30K's own lowercased, normalised, tokenised files, but for seven lines."""
     mirror = os.environ.get("NMT_MIRROR") or pytest.skip("NMT_MIRROR is not set")
@@ -128,6 +129,7 @@ def test_upstream_parity() -> None:
     assert 1 - len(different) / total > 0.999
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("steps", "digest"),
     [  # the recipes of the tables; a step that changes their text needs a version in the recipe

@@ -177,6 +177,7 @@ def whole(encoded: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("last", [3, 4, 5])
 def test_a_training_resumes_bit_identical_before_at_and_after_a_change(
     encoded: Path, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, last: int

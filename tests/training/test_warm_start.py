@@ -200,6 +200,7 @@ def test_each_parameter_is_of_one_part(config: ModelConfig, tied: set[str], deco
     assert {parts[name] for name in parts if "_embedding." in name} == {"embeddings"}
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("config", [TRANSFORMER, RECURRENT])
 @pytest.mark.parametrize("kind", ["adam", "adamw", "muon"])
 @pytest.mark.parametrize("parts", [["embeddings"], ["encoder", "embeddings"], ["encoder", "decoder"]])

@@ -83,6 +83,7 @@ VARIANTS += [
 ]
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("settings", VARIANTS, ids=lambda settings: "-".join(map(str, settings.values())))
 def test_random_models_give_the_same_log_probabilities(
     copy_corpus: Path, tmp_path: Path, settings: dict[str, Any]
@@ -235,6 +236,7 @@ def test_mlflow_loads_the_pyfunc_and_predicts(model: Path, tmp_path: Path, monke
     assert not list((tmp_path / "out").rglob("*.pkl"))
 
 
+@pytest.mark.integration
 def test_a_pyfunc_is_written_where_mlflow_is_installed_as_mlflow_skinny(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,6 +16,7 @@ def material(tmp_path_factory: pytest.TempPathFactory) -> Material:
     return make_material(tmp_path_factory.mktemp("material") / "whole")
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
 def test_mutated_files_are_taken_or_refused(material: Material, tmp_path: Path, target: Target) -> None:
     for number in range(INPUTS):

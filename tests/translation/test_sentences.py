@@ -121,6 +121,7 @@ def test_the_command_translates_every_sentence_of_a_line_and_leaves_empty_lines_
     ]  # fmt: skip
 
 
+@pytest.mark.integration
 def test_a_source_beyond_the_model_is_translated_in_parts_and_that_is_said() -> None:
     line = "a man and " * 200 + "a dog"
     code, output = run("translate", DEMO, "--threads", 1, "--beam", 1, text=f"{line}\n")

@@ -58,6 +58,7 @@ def translator(folder: Path) -> Translator:
     return Translator.load(folder / "model", "cpu", 1)
 
 
+@pytest.mark.integration
 def test_several_pairs_resume_bit_identical(folder: Path, tmp_path: Path) -> None:
     train(folder / "encoded", tmp_path, experiment(UPDATES), 1, "cpu", 1, "table/system")
     last = f"state/checkpoints/update-{UPDATES:08}/weights.safetensors"

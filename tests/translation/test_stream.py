@@ -36,6 +36,7 @@ def test_chunks_begin_small_and_are_the_same_after_an_interruption() -> None:
     assert next(chunks(LINES[20:], done=20)) == LINES[20:48]  # 16 + 32
 
 
+@pytest.mark.integration
 def test_a_late_line_lets_the_others_go() -> None:
     reading, writing = os.pipe()
     os.write(writing, b"\xef\xbb\xbfone\ntwo\nthr")

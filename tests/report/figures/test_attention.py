@@ -99,6 +99,7 @@ def panels(count: int, rows: list[str], columns: list[str]) -> list[Panel]:
     return [Panel(f"head {n}", numbers.random((len(rows), len(columns))), rows, columns) for n in range(count)]
 
 
+@pytest.mark.integration
 def test_figures_grow_with_labels_and_panels_and_their_svg_stays_the_same(tmp_path: Path) -> None:
     rows, columns = [f"▁r{i}" for i in range(4)], [f"▁c{i}" for i in range(40)]
     draw(panels(1, rows, columns), "one", tmp_path / "one")

@@ -43,6 +43,7 @@ def test_languages_without_spaces_are_divided_as_bleu_divides_them() -> None:
     assert list(divided(["A dog, here."], "de")) == ["A dog, here."]
 
 
+@pytest.mark.integration
 def test_a_table_draws_the_profiles_that_it_names(tmp_path: Path) -> None:
     layout, figures = Layout(tmp_path / "results"), ["bleu-by-length", "accuracy-by-frequency"]
     table = fakes.table(figures=figures)
