@@ -33,7 +33,7 @@ run: $(RUN)  ## build the tables that config.yaml lists
 test-fast: $(DEV)  ## run the fast unit tests, which start no processes: a minute on two cores
 	$(PYTEST) -m "not integration and not long" $(ARGS)
 
-test: $(DEV)  ## run all tests but the slow ones: about 12 minutes on two cores
+test: $(DEV)  ## run all tests but the slow ones: about 8 minutes on two cores
 	$(PYTEST) -m "not long" $(ARGS)
 
 test-long: $(DEV)  ## run the slow tests too: SLURM (NMT_SLURM: docs/how-to/slurm.md), kill campaigns, the pages' commands
