@@ -1,6 +1,7 @@
 """A first table for a user's own text: look at the files, and write a table and the corpus's entry for config.yaml."""
 
 import re
+import shlex
 import textwrap
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -160,7 +161,11 @@ def new_table(
     yield from _describe(found, codes, CustomCorpus.model_validate(entry))
     _write(table_path(name), table, config, settings)
     yield f"wrote {table_path(name)}, and corpora: {name} in {config}"
-    yield f"next: nmt check {name}, then: snakemake --cores all table_{name}"
+    own = "" if config == Path("config.yaml") else f" {shlex.quote(str(config))}"
+    yield (
+        f"next: nmt check {name}{own and f' --config{own}'}, "
+        f"then: snakemake --cores all table_{name}{own and f' --configfile{own}'}"
+    )
 
 
 def _check_new(name: str, config: Path) -> None:

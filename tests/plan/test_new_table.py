@@ -91,6 +91,15 @@ def test_given_splits_are_kept_and_the_settings_keep_their_comments(project: Pat
     assert load_table(Path("workflow/tables/more.yaml")).systems["small"].languages == "de-en"
 
 
+def test_the_next_commands_name_other_settings(project: Path) -> None:
+    *_, said = new_table("mine", "en-de", ["a.tsv"], [], [], Path("my own.yaml"))
+    assert said == (
+        "next: nmt check mine --config 'my own.yaml', then: snakemake --cores all table_mine --configfile 'my own.yaml'"
+    )
+    *_, said = new_table("more", "en-de", ["a.tsv"], [], [], Path("config.yaml"))
+    assert said == "next: nmt check more, then: snakemake --cores all table_more"
+
+
 def test_swapped_languages_and_repetitions_are_told(project: Path) -> None:
     (project / "r.ru").write_text("Собака бежит через парк\n" * 60, encoding="utf-8")
     (project / "r.en").write_text("The dog runs through the park\n" * 60)
