@@ -7,7 +7,7 @@ from nmt.config.corpus.sources import CustomCorpus
 from nmt.config.data import Images
 from nmt.config.models import MultimodalConfig
 from nmt.config.selection import why_not_kept
-from nmt.config.system import AddedText, System, why_unsupported
+from nmt.config.system import System, why_unsupported
 from nmt.config.table import Row, Table
 from nmt.config.training import check_mixing
 from nmt.config.workflow import Workflow
@@ -22,15 +22,19 @@ from nmt.corpora.catalogue import (
     test_sets,
     with_corpus_of,
 )
-from nmt.corpora.own import check_files
+from nmt.plan.helpers import (
+    SystemKey,
+    check_helpers,
+    check_own_files,
+    check_parents,
+    place_of_added,
+    translator,
+    with_helpers,
+)
 from nmt.plan.layout import Layout, table_path
 from nmt.plan.load import choose
-from nmt.plan.parents import check_parents
 from nmt.plan.systems import description_corpus, reads_descriptions, sees_pictures
 from nmt.system.errors import ConfigError
-
-SystemKey = tuple[str, str]
-"""Table and name of a system."""
 
 
 def check_table(name: str, tables: Mapping[str, Table], settings: Workflow, own_files: bool = True) -> None:
@@ -48,11 +52,12 @@ def check_table(name: str, tables: Mapping[str, Table], settings: Workflow, own_
     check_tests(name, tables[name], settings)
     check_ensembles(name, tables[name], settings)
     if own_files:
-        check_own_files(tables[name], settings)
+        check_own_files(tables[name].systems.values(), settings)
         check_table_files(name, tables[name])
-    check_parents(name, tables, settings, own_files)
+    check_parents(name, tables)
     check_added_text(name, tables, settings)
     check_scorers(name, tables)
+    check_helpers(name, tables, settings, own_files)
     check_images(name, tables[name], settings)
     check_vectors(name, tables, settings)
     check_alignments(name, tables[name], settings)
@@ -134,23 +139,6 @@ def check_ensembles(name: str, table: Table, settings: Workflow) -> None:
                 raise ConfigError(f"{table_path(name)}: {error}") from None
 
 
-def check_own_files(table: Table, settings: Workflow) -> None:
-    """Reject a user's own text whose files do not exist, or have paths that Snakemake misreads."""
-    for system in table.systems.values():
-        for text in (*system.by_pair, *(mixture.text_to_translate for mixture in system.mixtures)):
-            if custom := settings.corpora.get(text.corpus):
-                check_files(text.corpus, custom, text.languages)
-                _check_no_wildcards(text.corpus, custom)
-
-
-def _check_no_wildcards(name: str, custom: CustomCorpus) -> None:
-    if braced := [path for path in custom.local if {"{", "}"} & set(str(path))]:
-        raise ConfigError(
-            f"corpora.{name}: {braced[0]}: expected a path without {{ and }}, in which Snakemake sees wildcards; "
-            "rename it, or link to it"
-        )
-
-
 def check_table_files(name: str, table: Table) -> None:
     """Reject translations and alignments whose file does not exist, or has a path that Snakemake misreads."""
     files = [(f"row '{row.label}': hypotheses", row.hypotheses) for row in table.rows]
@@ -192,16 +180,16 @@ def check_added_text(name: str, tables: Mapping[str, Table], settings: Workflow)
     """Reject text to translate or a model for it that does not exist or does not fit."""
     for key, system in tables[name].systems.items():
         for mixture in system.mixtures:
-            where = _place_of_added(name, key, mixture)
+            where = place_of_added(name, key, mixture)
             _check_text(where, mixture.text_to_translate, settings)
             _check_translator(where, mixture, tables)
             _check_topics(where, mixture, settings)
             assert mixture.added
             writer = (mixture.added.table, mixture.added.system)
-            _check_no_circle(f"{where}.model", (name, key), writer, _translator(where, mixture.added, tables), tables)
+            _check_no_circle(f"{where}.model", (name, key), writer, translator(where, mixture.added, tables), tables)
         if system.initialise and system.initialise.system:
             where, parent = f"{table_path(name)}: systems.{key}.initialise.system", system.initialise.parent
-            _check_no_circle(where, (name, key), parent, _parent(parent, tables), tables)
+            _check_no_circle(where, (name, key), parent, tables[parent[0]].systems[parent[1]], tables)
 
 
 def check_scorers(name: str, tables: Mapping[str, Table]) -> None:
@@ -255,7 +243,7 @@ def _check_text(where: str, text: System, settings: Workflow) -> None:
 def _check_translator(where: str, system: System, tables: Mapping[str, Table]) -> None:
     """Reject a model that translates other languages, lacks the checkpoint, or cannot decode as asked."""
     assert system.added
-    added, model = system.added, _translator(where, system.added, tables)
+    added, model = system.added, translator(where, system.added, tables)
     if system.translated_pair not in model.pairs:
         raise ConfigError(
             f"{where}.model: expected a system for {system.translated_pair}, got {added.model}, which translates "
@@ -283,46 +271,6 @@ def _check_topics(where: str, system: System, settings: Workflow) -> None:
             f"{where}.text: expected descriptions of the pictures of {system.corpus}, in their order, got {text}; the "
             f"system sees a picture with each pair: {remedy}, or show it none, model: {{images: blank}}"
         )
-
-
-def _place_of_added(table: str, name: str, system: System) -> str:
-    """The key of a table file that adds text to a system, for messages."""
-    return f"{table_path(table)}: systems.{name}.{system.added_direction}_translation"
-
-
-def _translator(where: str, added: AddedText, tables: Mapping[str, Table]) -> System:
-    """The system that translates text to add; raises ConfigError."""
-    table = choose(f"{where}.model: no table", added.table, tables)
-    return choose(f"{where}.model: no system", added.system, table.systems)
-
-
-def with_helpers(systems: Mapping[SystemKey, System], tables: Mapping[str, Table]) -> dict[SystemKey, System]:
-    """Systems, those that must be trained before them, those before these, and so on."""
-    reached, waiting = dict(systems), list(systems.items())
-    while waiting:
-        (table, name), system = waiting.pop()
-        new = {key: helper for key, helper in _helpers(table, name, system, tables).items() if key not in reached}
-        reached |= new
-        waiting += new.items()
-    return reached
-
-
-def _helpers(table: str, name: str, system: System, tables: Mapping[str, Table]) -> dict[SystemKey, System]:
-    """The systems that translate text for a system or score its text, and the parent that it starts from."""
-    helpers = {}
-    for mixture in system.mixtures:
-        assert mixture.added
-        key = (mixture.added.table, mixture.added.system)
-        helpers[key] = _translator(_place_of_added(table, name, mixture), mixture.added, tables)
-    for scorer in (scorer for scores in system.cleaning.scores for scorer in scores.scorers):
-        helpers[scorer] = choose("no system", scorer[1], choose("no table", scorer[0], tables).systems)
-    if system.initialise and system.initialise.system:
-        helpers[system.initialise.parent] = _parent(system.initialise.parent, tables)
-    return helpers
-
-
-def _parent(key: SystemKey, tables: Mapping[str, Table]) -> System:
-    return choose("no table", key[0], tables).systems[key[1]]
 
 
 def check_images(name: str, table: Table, settings: Workflow) -> None:

@@ -7,7 +7,7 @@ from nmt.config.models import MultimodalConfig
 from nmt.config.system import System
 from nmt.config.table import Row, Table
 from nmt.corpora.catalogue import TRAINING, with_corpus_of
-from nmt.plan.checks import with_helpers
+from nmt.plan.helpers import with_helpers
 from nmt.plan.layout import Layout
 from nmt.plan.plan import Plan
 from nmt.system.warnings import StageWarning, read_warnings

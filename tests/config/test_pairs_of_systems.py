@@ -15,8 +15,8 @@ from nmt.corpora.own import write_custom
 from nmt.plan import commands
 from nmt.plan import layout as plan_layout
 from nmt.plan.checks import check_added_text
+from nmt.plan.helpers import check_parents
 from nmt.plan.layout import Layout
-from nmt.plan.parents import check_parents
 from nmt.plan.plan import Plan
 from nmt.system.errors import ConfigError
 
@@ -127,10 +127,10 @@ def test_a_child_inherits_subwords_only_for_targets_that_have_a_tag(tmp_path: Pa
     child = ONE | {"initialise": {"system": "several"}}
     fits = load(tmp_path, systems={"several": SEVERAL, "one": child})
     assert isinstance(fits.systems["one"].subwords, InheritedSubwords)
-    check_parents("t", {"t": fits}, Workflow(tables=["t"]), own_files=False)
+    check_parents("t", {"t": fits})
     unfit = load(tmp_path, systems={"several": SEVERAL | {"languages": ["en-fr", "de-en"]}, "one": child})
     with pytest.raises(ConfigError, match="expected a parent with subwords of en-de, got one of en-fr,de-en"):
-        check_parents("t", {"t": unfit}, Workflow(tables=["t"]), own_files=False)
+        check_parents("t", {"t": unfit})
 
 
 def test_a_model_of_several_pairs_translates_text_for_another_system(tmp_path: Path) -> None:

@@ -7,8 +7,9 @@ import pytest
 
 from nmt.config.table import Table
 from nmt.config.workflow import Workflow
-from nmt.plan.checks import check_ensembles, check_images, check_own_files, check_tests
+from nmt.plan.checks import check_ensembles, check_images, check_tests
 from nmt.plan.closing import closing_words, requested_tables
+from nmt.plan.helpers import check_own_files
 from nmt.plan.load import check_config_files, load_settings
 from nmt.plan.plan import Plan
 from nmt.plan.resources import device_resources, training_resources
@@ -165,7 +166,7 @@ def test_a_path_in_which_snakemake_would_see_a_wildcard_is_refused(tmp_path: Pat
     rows = [{"label": "a", "system": "small"}]
     table = Table.model_validate({"caption": "c", "tests": ["valid"], "systems": {"small": system}, "rows": rows})
     with pytest.raises(ConfigError, match=r"corpora\.mine: .*\{a\}\.txt: expected a path without"):
-        check_own_files(table, settings)
+        check_own_files(table.systems.values(), settings)
 
 
 ELSEWHERE: list[dict[str, Any]] = [

@@ -8,7 +8,8 @@ import pytest
 from nmt.config.corpus.filters import ScoresFilter
 from nmt.config.table import Table
 from nmt.config.workflow import Workflow
-from nmt.plan.checks import check_scorers, with_helpers
+from nmt.plan.checks import check_scorers
+from nmt.plan.helpers import with_helpers
 from nmt.plan.plan import Plan
 from nmt.system.errors import ConfigError
 

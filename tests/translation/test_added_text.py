@@ -17,7 +17,8 @@ from nmt.config.system import AddedText
 from nmt.config.table import Table
 from nmt.config.workflow import Workflow
 from nmt.data.batches import Parallel
-from nmt.plan.checks import check_added_text, check_own_files
+from nmt.plan.checks import check_added_text, check_table
+from nmt.plan.helpers import check_own_files
 from nmt.plan.plan import Plan
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.warnings import read_warnings, recorded
@@ -304,13 +305,34 @@ def test_text_to_translate_is_of_one_language_and_needs_no_other(tmp_path: Path)
         found = {"caption": "c", "tests": ["test_2016_flickr"], "systems": systems, "rows": rows}
         plan = Plan(settings, {"one": Table.model_validate(found)})
         check_added_text("one", plan.tables, settings)
-        check_own_files(plan.tables["one"], settings)
+        check_own_files(plan.tables["one"].systems.values(), settings)
         made = plan.translation(str(plan.layout.translations(plan.system("one", "taught"))))
         assert made.text.parts[-3:] == (text, "en", "raw") and made.language == "en"
         assert plan.raw_text(str(made.text)).own_files == own
     (tmp_path / "own.en").unlink()
     with pytest.raises(ConfigError, match=r"corpora.mine.train.en: .*own.en: no such file"):
-        check_own_files(plan.tables["one"], settings)
+        check_own_files(plan.tables["one"].systems.values(), settings)
+
+
+@pytest.mark.parametrize("corpus", ["sceens", "mine"])
+def test_the_text_of_a_translator_in_another_table_is_looked_for_before_the_work(corpus: str, tmp_path: Path) -> None:
+    files = dict.fromkeys(("en", "de"), tmp_path / "none.txt")
+    settings = Workflow.model_validate({"tables": ["one"], "corpora": {"mine": {"train": files, "valid": files}}})
+    system = {"languages": "en-de", "training": {"updates": 1, "keep_last": 2}}
+    recipe = {"model": "two/reverse", "text": "scenes"}
+    one = {"small": {**system, "corpus": "scenes", "back_translation": recipe}}
+    two = {"reverse": {**system, "corpus": corpus, "languages": "de-en"}}
+    tables = {
+        name: Table.model_validate({
+            "caption": "c", "tests": ["test"], "systems": systems, "rows": [{"label": "a", "system": next(iter(systems))}],
+        })
+        for name, systems in (("one", one), ("two", two))
+    }  # fmt: skip
+    message = (
+        "unknown corpus: 'sceens'; did you mean" if corpus == "sceens" else r"corpora\.mine\.train\.en: .*no such file"
+    )
+    with pytest.raises(ConfigError, match=rf"tables/two\.yaml: systems\.reverse: {message}"):
+        check_table("one", tables, settings)
 
 
 def test_a_seed_writes_once() -> None:
