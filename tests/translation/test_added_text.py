@@ -324,7 +324,8 @@ def test_the_text_of_a_translator_in_another_table_is_looked_for_before_the_work
     two = {"reverse": {**system, "corpus": corpus, "languages": "de-en"}}
     tables = {
         name: Table.model_validate({
-            "caption": "c", "tests": ["test"], "systems": systems, "rows": [{"label": "a", "system": next(iter(systems))}],
+            "caption": "c", "tests": ["test"], "systems": systems,
+            "rows": [{"label": "a", "system": next(iter(systems))}],
         })
         for name, systems in (("one", one), ("two", two))
     }  # fmt: skip

@@ -287,17 +287,16 @@ def test_users_files_are_watched(project: Project) -> None:
 
 @pytest.mark.integration
 def test_a_system_is_never_trained_without_the_text_that_it_adds(project: Project) -> None:
-    """Where the translator's text is missing, the plain corpus does not take the place of the one with added pairs."""
-    pair = {"en": "missing.en", "de": "missing.de"}
-    project.write("config.yaml", {"tables": ["one"], "corpora": {"mine": {"train": pair, "valid": pair}}})
+    """Where a file of the translator is missing, the plain corpus does not take the place of one with added pairs."""
     table = copy.deepcopy(TABLE)
     table["systems"]["large"]["back_translation"] = {"model": "two/back", "text": "scenes"}
     project.write("workflow/tables/one.yaml", table)
-    back = {**SYSTEM, "corpus": "mine", "languages": "de-en"}
+    back = {**SYSTEM, "languages": "de-en", "alignments": "missing.txt"}
+    back["training"] = {**SYSTEM["training"], "guided_alignment": {}}
     rows = [{"label": "back", "system": "back"}]
     project.write("workflow/tables/two.yaml", {"caption": "", "tests": ["a"], "systems": {"back": back}, "rows": rows})
     done = project.snakemake("--dry-run")
-    assert done.returncode == 1 and "missing.en" in done.stdout, done.stdout
+    assert done.returncode == 1 and "missing.txt" in done.stdout, done.stdout
     assert "results/corpora/scenes-back-" not in done.stdout
 
 
