@@ -67,9 +67,8 @@ class Gradients:
         return [parameter.grad for parameter in self._parameters if parameter.grad is not None]
 
     def _forward_backward(self, batch: Batch, consistency: float) -> Tensor:
-        config = self._config
+        config, inputs = self._config, batch.twice() if consistency else batch  # autocast refuses float16 pictures
         with torch.autocast(self._device.type, torch.bfloat16, enabled=config.precision == "bf16"):
-            inputs = batch.twice() if consistency else batch
             outputs, alignment = self._outputs(inputs)
             hidden = outputs.flatten(0, 1).index_select(0, inputs.positions).float()
             layer = self._model.projection

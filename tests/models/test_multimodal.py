@@ -14,6 +14,7 @@ from torch import Tensor
 from nmt.config.data import Subwords
 from nmt.config.decoding import Decoding
 from nmt.config.models import MultimodalConfig, TransformerConfig
+from nmt.config.training import Training
 from nmt.data.batches import Parallel
 from nmt.data.encode import encode_corpus
 from nmt.data.features import choose, no_pictures, pictures_of_split
@@ -25,6 +26,7 @@ from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import read_json, write_json
 from nmt.text.subwords import learn
 from nmt.training.checkpoint import weights_of, write_tensors
+from nmt.training.gradients import Gradients
 from nmt.translation.translator import Translator
 
 FUSIONS = ["queries", "concatenation", "gated"]
@@ -231,6 +233,19 @@ def test_batches_carry_the_pictures_of_their_own_lines(scenes: Path) -> None:
         raw = [n for n in range(400) if n % 5]
         assert (images.numpy() == array[[raw[i] for i in indices]]).all()
     assert Parallel(scenes / "encoded", "train").batch(np.array([0])).images is None
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("fusion", FUSIONS)
+def test_two_passes_over_pictures_in_bf16_have_the_losses_of_fp32(scenes: Path, fusion: str) -> None:
+    config = MultimodalConfig.model_validate(settings(fusion))
+    data = Parallel(scenes / "encoded", "train", None, lambda *split: pictures_of_split(config, None, scenes, *split))
+    batch, losses = data.batch(np.arange(20)), []
+    for precision in ("fp32", "bf16"):
+        training = Training.model_validate({"updates": 1, "precision": precision})
+        model = make(fusion).float().train()
+        losses.append(Gradients(model, training, torch.device("cpu"), 1).add(batch, consistency=1.0))
+    torch.testing.assert_close(losses[1][0], losses[0][0], rtol=0.02, atol=0)
 
 
 @pytest.mark.parametrize(
