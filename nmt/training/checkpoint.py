@@ -122,6 +122,12 @@ class Checkpoints:
             _unflatten(model, optimizer, state)
             return progress
 
+    def among_best(self, progress: Progress, count: int, monitor: str) -> bool:
+        """Return whether the checkpoint at a progress, saved or not, is one of the ``count`` best."""
+        path = self.path(progress)
+        known = {other: self.progress(other) for other in self.all()} | {path: progress}
+        return path in best_of(known, monitor)[:count]
+
     def prune(self, keep_last: int | None, keep_best: int, monitor: str) -> None:
         """Delete checkpoints that the retention rule does not keep, and the older ones' optimiser state."""
         paths = self.all()

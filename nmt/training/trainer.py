@@ -155,9 +155,9 @@ class Trainer:
 
     def _reach_milestones(self, update: Update, rescue: bool) -> bool:
         """Validate and save a checkpoint where due; return whether a checkpoint was saved."""
-        better = self.milestones.validation_due(update) and self._validate()
+        best = self.milestones.validation_due(update) and (self._validate() or self._among_best())
         regular = self.milestones.checkpoint_due(update)
-        if regular or better or self.ended():
+        if regular or best or self.ended():
             self._checkpoint(regular)
             return True
         if rescue:
@@ -196,6 +196,12 @@ class Trainer:
         self.log.write(record)
         self.meter.show_validation(record)
         return best
+
+    def _among_best(self) -> bool:
+        """Return whether keep_best keeps the validated weights; the first process, which has the others, decides."""
+        count, monitor = self.config.keep_best, self.config.monitor
+        kept = self.processes.first and self.checkpoints.among_best(self.progress, count, monitor)
+        return self.processes.broadcast(kept)
 
     def _checkpoint(self, regular: bool) -> None:
         """Save all that is needed to resume; ``regular`` if checkpoint_every asks for it.

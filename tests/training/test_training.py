@@ -346,6 +346,22 @@ def test_patience_ends_training_and_best_is_kept(copy_corpus: Path, tmp_path: Pa
         run_to_end(copy_corpus, tmp_path, hasty)
 
 
+@pytest.mark.parametrize("monitor", ["loss", "bleu"])
+def test_the_best_checkpoints_are_kept_in_whatever_order_they_come(
+    small_corpus: Path, tmp_path: Path, monitor: str
+) -> None:
+    config = experiment(
+        updates=30, validate_every="1 updates", checkpoint_every="30 updates", keep_best=5, monitor=monitor,
+        schedule={"peak": 0.1, "warmup": 1},
+    )  # fmt: skip
+    run_to_end(small_corpus, tmp_path, config)
+    valid = [r for r in map(json.loads, (tmp_path / "log.jsonl").read_text().splitlines()) if r["event"] == "valid"]
+    ranked = sorted(valid, key=lambda r: (r["loss"] if monitor == "loss" else -r["bleu"], r["update"]))[:5]
+    assert not all(r["best"] for r in ranked)  # one of them was not the best when it came
+    expected = [f"update-{update:08d}" for update in sorted(r["update"] for r in ranked)]
+    assert [path.name for path in select(tmp_path, "average best 5", monitor)] == expected
+
+
 def test_a_loss_that_is_not_a_number_stops_training(copy_corpus: Path, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"expected finite loss and gradients, got .*lower schedule\.peak"):
         run_to_end(copy_corpus, tmp_path, experiment(updates=200, schedule={"peak": 1e30, "warmup": 0}))
