@@ -94,6 +94,7 @@ def _run_and_write(
     Those of a finished training stay, with the machine and the code that made them.
     """
     warn_of_left_out(encoded, trainer)
+    _warn_of_cooldown(run, trainer)
     finished = trainer.ended() and already_finished(run, config, inputs)
     if not finished:
         remove_outputs(run)
@@ -114,6 +115,18 @@ def warn_of_left_out(encoded: Path, trainer: Trainer) -> None:
                 f"{trainer.model.longest - 2} pieces on a side and are left out{effects[split]}",
                 "raise model.max_positions, or make max_words under cleaning smaller", split=split,
             )  # fmt: skip
+
+
+def _warn_of_cooldown(run: Path, trainer: Trainer) -> None:
+    """Warn where epochs end the training before its cool-down could begin from the full rate."""
+    cooldown, total = trainer.config.schedule.cooldown, trainer.updates.total
+    if cooldown > total:
+        warn(
+            "cool-down longer than the training", run, total,
+            f"schedule.cooldown is {cooldown:,} updates, but the training has {total:,}; so all its learning rates are "
+            f"below {total / cooldown:.3g} of the schedule's",
+            "lower schedule.cooldown, or raise training.epochs",
+        )  # fmt: skip
 
 
 def _warn_of_skipped(run: Path, trainer: Trainer) -> None:
