@@ -99,10 +99,12 @@ class NanPolicy:
         if self._skips and self._in_a_row <= MAX_SKIPPED:
             return
         saved = self._save(update, norm)
+        in_a_row = f", for the {MAX_SKIPPED + 1}th time in a row" if self._skips else ""
+        go_on = "" if self._skips else "; or set on_nan: skip, which goes on from the last checkpoint"
         raise DataError(
-            f"{self._state} at update {update.number}: expected finite loss and gradients, got {loss} and {norm}; its "
-            f"batches are in {saved}; lower schedule.peak, raise warmup or set clip: 1.0 (or on_nan: skip), then run "
-            "again"
+            f"{self._state} at update {update.number}: expected finite loss and gradients, got {loss} and {norm}"
+            f"{in_a_row}; its batches are in {saved}; lower schedule.peak, raise warmup or set clip: 1.0, and train "
+            f"from the beginning{go_on}"
         )
 
     def _save(self, update: Update, norm: float) -> Path:

@@ -176,7 +176,7 @@ def claim_state(state: Path, wanted: dict[str, Any], config: dict[str, Any]) -> 
         )
         state.unlink()
     mark = state / "identity.json"
-    if mark.is_file() and (current := _identity_in(mark)) != wanted:
+    if mark.is_file() and (current := _identity_in(mark)) not in (wanted, _without_skipping(wanted)):
         aside = state.with_name(f"state-{digest(current)}-{time.time_ns()}")
         state.replace(aside)
         remove_outputs(state.parent)
@@ -188,6 +188,12 @@ def claim_state(state: Path, wanted: dict[str, Any], config: dict[str, Any]) -> 
         if not state.exists() and _identity_in(earlier / "identity.json") == wanted:
             earlier.replace(state)  # the state of this training, which had moved aside for another one
     write_json(mark, {"identity": wanted, "config": config})
+
+
+def _without_skipping(identity: dict[str, Any]) -> dict[str, Any]:
+    """Return the identity with on_nan: stop, whose state has skipped no update and suits on_nan: skip as well."""
+    training = {key: value for key, value in identity["config"]["training"].items() if key != "on_nan"}
+    return identity | {"config": identity["config"] | {"training": training}}
 
 
 def _identity_in(mark: Path) -> Any:

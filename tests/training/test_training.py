@@ -414,9 +414,25 @@ def test_updates_that_are_no_number_are_left_out_and_counted(copy_corpus: Path, 
     assert all(torch.isfinite(value).all() for value in weights(tmp_path, 40).values())
     records = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
     assert all(isinstance(r["loss"], float) and r["loss"] < 10 for r in records if "loss" in r)
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(DataError, match="at update 30"):
+    message = "at update 30: .*, for the 11th time in a row; .*train from the beginning$"
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(DataError, match=message):
         spoil(patch, set(range(20, 40)))
         run_to_end(copy_corpus, tmp_path / "too many", config)
+
+
+def test_skipping_goes_on_where_a_number_that_is_none_stopped(copy_corpus: Path, tmp_path: Path) -> None:
+    stops, skips = (experiment(on_nan=how) for how in ("stop", "skip"))
+    with pytest.MonkeyPatch.context() as patch:
+        spoil(patch, {17})
+        run_to_end(copy_corpus, tmp_path / "at once", skips)
+        with pytest.raises(DataError, match="or set on_nan: skip, which goes on from the last checkpoint"):
+            run_to_end(copy_corpus, tmp_path / "later", stops)
+        found = run_to_end(copy_corpus, tmp_path / "later", skips)
+    records = [json.loads(line) for line in (tmp_path / "later/log.jsonl").read_text().splitlines()]
+    assert [r["update"] for r in records if r["event"] == "start"] == [0, 10] and found["skipped"] == 1
+    assert_same_weights(tmp_path / "at once", tmp_path / "later")
+    run_to_end(copy_corpus, tmp_path / "later", stops)  # has skipped an update, which this one would not
+    assert list((tmp_path / "later").glob("state-*"))
 
 
 def test_no_gpu_where_one_was_asked(copy_corpus: Path, tmp_path: Path) -> None:
