@@ -55,7 +55,8 @@ def import_model(folder: Path, out: Path, languages: str | None = None) -> None:
     if tokenizer.get("separate_vocabs"):
         lists["target"] = folder / "target_vocab.json"
     pieces = {side: _pieces(path) for side, path in lists.items()}
-    has_bos = bool((tokenizer.get("sp_model_kwargs") or {}).get("add_bos"))
+    options = tokenizer.get("sp_model_kwargs")
+    has_bos = isinstance(options, dict) and bool(options.get("add_bos"))
     ids = _special_ids(folder, marian, pieces, has_bos)
     weights, sizes = _read_weights(folder), {side: len(listed) for side, listed in pieces.items()}
     config = _config(folder, marian, has_bos, "final_logits_bias" in weights)
@@ -119,8 +120,9 @@ def _languages(folder: Path, tokenizer: Mapping[str, Any]) -> str:
 
 def _pieces(path: Path) -> list[str]:
     """Return the pieces of a vocabulary in the order of their ids."""
-    by_id = {number: piece for piece, number in _read(path).items()}
-    if any(by_id.get(i) is None for i in range(len(by_id))) or not by_id:
+    listed = _read(path)
+    by_id = {number: piece for piece, number in listed.items() if type(number) is int}
+    if len(by_id) < len(listed) or any(i not in by_id for i in range(len(by_id))) or not by_id:
         raise DataError(f"{path}: expected pieces and their ids, 0 to the number of pieces, got others")
     return [by_id[i] for i in range(len(by_id))]
 
@@ -147,7 +149,7 @@ def _special_ids(folder: Path, marian: Mapping[str, Any], pieces: Mapping[str, l
 
 def _config(folder: Path, marian: Mapping[str, Any], source_bos: bool, output_bias: bool) -> TransformerConfig:
     """Return our configuration of a model."""
-    path, activation = folder / "config.json", marian.get("activation_function", "gelu")
+    path, activation = folder / "config.json", str(marian.get("activation_function", "gelu"))
     if activation not in ACTIVATIONS:
         raise DataError(f"{path}: activation_function: expected {', '.join(ACTIVATIONS)}, got {activation!r}")
     shared, tied = marian.get("share_encoder_decoder_embeddings", True), marian.get("tie_word_embeddings", True)
