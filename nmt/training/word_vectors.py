@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
 
+from nmt.models.base import TranslationModel
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import sha256
 from nmt.system.lines import read_lines
@@ -28,18 +28,21 @@ class InitialVectors:
     vectors: Mapping[str, Vectors]
     facts: Mapping[str, dict[str, Any]]  # sha256 of the file and counts of pieces
 
-    def fill(self, model: nn.Module) -> None:
-        """Copy the vectors into the model's embeddings, scaled to the mean square of random embeddings, 1 / width.
+    def fill(self, model: TranslationModel) -> None:
+        """Copy the vectors into the model's embeddings, scaled to the mean square of random embeddings.
 
-        Pieces without a vector keep their random values, and the padding its zeros.
+        That is 1 / width; without scale_embeddings, a recurrent model's is 1. Pieces without a vector keep their random
+        values, and the padding its zeros.
         """
+        config = model.config
+        small = config.kind != "recurrent" or config.scale_embeddings
         for side, vectors in self.vectors.items():
             weight = model.get_submodule(f"{side}_embedding.pieces").weight
             assert isinstance(weight, torch.Tensor)
             rows = torch.tensor(list(vectors), device=weight.device)
             values = torch.from_numpy(np.stack(list(vectors.values()))).to(weight.device)
             with torch.no_grad():
-                weight[rows] = values / values.square().mean().sqrt() / math.sqrt(weight.shape[1])
+                weight[rows] = values / values.square().mean().sqrt() / (math.sqrt(config.width) if small else 1)
 
     @property
     def fingerprint(self) -> dict[str, Any]:

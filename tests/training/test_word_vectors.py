@@ -7,7 +7,7 @@ import pytest
 import torch
 from commands import run
 
-from nmt.config.models import MultimodalConfig, RecurrentConfig, TransformerConfig
+from nmt.config.models import ModelConfig, MultimodalConfig, RecurrentConfig, TransformerConfig
 from nmt.config.table import Table
 from nmt.config.workflow import Workflow
 from nmt.models.build import build
@@ -41,15 +41,17 @@ def test_glove_word2vec_and_fasttext_files_give_the_same_start(copy_corpus: Path
 
 
 @pytest.mark.parametrize(
-    "config",
+    ("config", "mean_square"),
     [
-        TransformerConfig(layers=1, width=4, heads=2, ffn=8, tied="none"),
-        MultimodalConfig(kind="multimodal", layers=1, width=4, heads=2, ffn=8),
-        RecurrentConfig(kind="recurrent", width=4),
+        (TransformerConfig(layers=1, width=4, heads=2, ffn=8, tied="none"), 1 / 4),
+        (TransformerConfig(layers=1, width=4, heads=2, ffn=8, scale_embeddings=False), 1 / 4),
+        (MultimodalConfig(kind="multimodal", layers=1, width=4, heads=2, ffn=8), 1 / 4),
+        (RecurrentConfig(kind="recurrent", width=4), 1 / 4),
+        (RecurrentConfig(kind="recurrent", width=4, scale_embeddings=False, tied="none"), 1),
     ],
 )
 def test_found_words_start_there_with_the_usual_size_and_nothing_else_changes(
-    copy_corpus: Path, tmp_path: Path, config: TransformerConfig
+    copy_corpus: Path, tmp_path: Path, config: ModelConfig, mean_square: float
 ) -> None:
     file = write(tmp_path / "v.txt", LINES)
     start = load_vectors(copy_corpus, {"source": file}, 4)
@@ -63,7 +65,7 @@ def test_found_words_start_there_with_the_usual_size_and_nothing_else_changes(
     rows = list(start.vectors["source"])
     weight = after["source_embedding.pieces.weight"]
     assert (weight != before["source_embedding.pieces.weight"]).any(1).nonzero()[:, 0].tolist() == sorted(rows)
-    assert weight[rows].square().mean() == pytest.approx(1 / 4)
+    assert weight[rows].square().mean() == pytest.approx(mean_square)
     given = torch.tensor([VECTORS["w1"], VECTORS["w7"]])
     torch.testing.assert_close(weight[rows] / weight[rows].norm(), given / given.norm())
 
