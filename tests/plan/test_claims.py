@@ -99,13 +99,14 @@ def test_two_workflows_at_once_share_their_stages(tmp_path: Path) -> None:
     for target, output in zip(("inputs_one", "inputs_two"), said, strict=True):  # they share raw and cleaned text
         project = Project(tmp_path / target, {"one": TABLE, "two": other}, results=str(tmp_path / "results"))
         project.env["BASH_FUNC_nmt%%"] = f'() {{ echo "$1 $2 $3" >> {tmp_path}/calls; {wait}; {stub}; }}'
-        where = ["--snakefile", str(ROOT / "Snakefile"), "--directory", str(project.folder), "--cores", "1", target]
+        where = ["--snakefile", str(ROOT / "Snakefile"), "--directory", target, "--cores", "1", target]
         with output.open("w") as stream:
             command = [sys.executable, "-m", "snakemake", *where]
-            running.append(subprocess.Popen(command, env=project.env, stdout=stream, stderr=subprocess.STDOUT))
+            running.append(subprocess.Popen(command, cwd=tmp_path, env=project.env, stdout=stream, stderr=stream))
     texts = [(process.wait(), output.read_text()) for process, output in zip(running, said, strict=True)]
     assert [code for code, _ in texts] == [0, 0], texts
     assert sum("planning again" in text for _, text in texts) == 1
+    assert all("\nreport   nmt page results report.html" in text for _, text in texts)  # from the user's folder
     stages = [call.split()[0] for call in (tmp_path / "calls").read_text().splitlines()]
     assert sorted(stages) == ["clean", "download", "encode", "encode", "subwords", "subwords"]
 

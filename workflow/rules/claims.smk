@@ -26,7 +26,7 @@ def claim_files():
     if not or_exit(CLAIMS.take, unfinished()):
         print("nmt: another workflow has made files of this one; planning again", file=sys.stderr)
         sys.stdout.flush()
-        os.chdir(workflow.workdir_init)
+        os.chdir(workflow.rundir)
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
 

@@ -24,7 +24,7 @@ class NothingToDo(logging.Handler):
 
     def emit(self, record):
         if record.getMessage() == NOTHING_TO_BE_DONE_MSG and not workflow.dryrun:
-            last_words(closing_words(PLAN, TARGETS, Path(workflow.workdir_init)))
+            last_words(closing_words(PLAN, TARGETS, Path(workflow.rundir)))
 
 
 if workflow.is_main_process:
@@ -32,7 +32,7 @@ if workflow.is_main_process:
 
 
 onsuccess:
-    last_words(closing_words(PLAN, TARGETS, Path(workflow.workdir_init)))
+    last_words(closing_words(PLAN, TARGETS, Path(workflow.rundir)))
 
 
 onerror:
