@@ -106,7 +106,8 @@ def load_yaml(text: str, where: str) -> Any:
         return yaml.load(text, Loader=_UniqueKeys)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else "?"
-        raise ConfigError(f"{where}, line {line}: expected YAML, got {error.problem}") from None
+        fault = next((words for part, words in _FAULTS.items() if part in (error.problem or "")), error.problem)
+        raise ConfigError(f"{where}, line {line}: expected YAML, got {fault}") from None
     except (yaml.YAMLError, ValueError, LookupError, TypeError, AttributeError) as error:
         # e.g. a control character, an impossible date, or a value that its tag does not allow
         raise ConfigError(f"{where}: expected YAML, got {' '.join(str(error).split())[:SHOWN]}") from None
@@ -116,6 +117,13 @@ def _problem(problem: str, mark: yaml.Mark) -> yaml.MarkedYAMLError:
     return yaml.MarkedYAMLError(problem=problem, problem_mark=mark)
 
 
+_FAULTS = {
+    "<block mapping start>": "a line with another indentation than its neighbours; indent them alike, by spaces",
+    "mapping values are not allowed here": "a colon in a value, or a line indented too far; put the value in quotes",
+    "'\\t'": "a tab; indent by spaces",
+    "found '<scalar>'": "text after a closing quote; in text in single quotes write '' for an apostrophe",
+}
+"""What common problems of the YAML reader mean."""
 _NOT_WORDS = {
     "bool": "true or false", "int": "a number", "float": "a number", "null": "nothing", "timestamp": "a date",
 }  # fmt: skip
@@ -177,7 +185,7 @@ class _UniqueKeys(yaml.SafeLoader):
                 problem = f'the key {key.value}, which YAML reads as {kind}; put it in quotes: "{key.value}"'
                 raise _problem(problem, key.start_mark)
             if key.value in seen and key.value != "<<":
-                raise _problem(f"key '{key.value}' twice", key.start_mark)
+                raise _problem(f"key '{key.value}' twice; rename or delete one", key.start_mark)
             seen.add(key.value)
         return super().construct_mapping(node, deep)
 

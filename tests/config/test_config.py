@@ -207,6 +207,10 @@ def test_checkpoints_that_no_training_keeps(at: str, training: dict[str, Any], w
         ("heads: 2", "heads: 3", r"width must be a multiple of heads, got 128 and 3"),
         ("one:\n", "'a; rm -rf x':\n", r"systems\.a; rm -rf x: expected letters, digits, _ \. -"),
         ("caption: A", "caption: [A", r"mine\.yaml, line \d+: expected YAML"),
+        ("caption: A", "caption: A: B", r"line 1: expected YAML, got a colon in a value.*put the value in quotes"),
+        ("caption: A table", "caption: 'it's'", r"line 1: expected YAML, got text after a closing quote"),
+        ("  two:", "   two:", r"line 10: expected YAML, got a line with another indentation"),
+        ("    training: {ep", "\ttraining: {ep", r"line 9: expected YAML, got a tab; indent by spaces"),
         ("languages: en-de", "languages: english", r"line 5: .*languages: expected source-target, e\.g\. en-de"),
     ],
 )
