@@ -133,7 +133,8 @@ class Translator:
         """
         folder = Path(folder)
         if not (folder / "config.json").exists():
-            inside = "".join(f"; there is {file.parent}" for file in sorted(folder.glob("*/model/config.json")))
+            below = (sorted(folder.glob("*/" * depth + "model/config.json")) for depth in range(4))
+            inside = "".join(f"; there is {file.parent}" for file in next(filter(None, below), [])[:5])
             raise DataError(f"{folder}: no such model directory; expected a config.json in it, as in demo{inside}")
         with fitting(folder):
             return cls(folder, machine.prepare(device, 1 if workers > 1 else threads), workers)

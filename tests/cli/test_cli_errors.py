@@ -23,6 +23,8 @@ from nmt.system.files import write_json
         (["train", "{tmp}", "{tmp}/run", "--name", "run"], "--name: expected TABLE/SYSTEM, each of letters, digits"),
         (["translate", "{tmp}/nothing"], "nothing: no such model directory; expected a config.json in it, as in"),
         (["translate", "{tmp}/run"], "as in demo; there is {tmp}/run/best/model"),
+        (["translate", "{tmp}/run/best"], "as in demo; there is {tmp}/run/best/model"),
+        (["translate", "{tmp}"], "as in demo; there is {tmp}/run/best/model"),
         (["translate", "{tmp}", "--length-penalty", "400"], "expected a number from -10 to 10, got 400.0"),
         (["translate", "{tmp}", "--length-penalty", "nan"], "expected a number from -10 to 10, got nan"),
         (["translate", "{tmp}", "--sampling", "--temperature", "nan"], "--temperature: input should be a finite"),
