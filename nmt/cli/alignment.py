@@ -165,6 +165,9 @@ def attention(
     translator = load_translator(model, device, threads, True, source_language, target_language)
     if not (line := translator.clean(sentence)):
         raise ConfigError(f"SENTENCE: expected words, got '{sentence}'; give a sentence in quotes")
+    if " " not in sentence and Path(sentence).is_file():
+        advice = "give a sentence in quotes; nmt translate --attention takes files"
+        raise ConfigError(f"SENTENCE: expected words, got the file {sentence}; {advice}")
     decoding = decoding_of(search)
     if image:
         if words or part != "source":

@@ -171,6 +171,12 @@ def test_a_model_without_attention_is_refused_before_it_translates(
     assert code == 1 and "--attention: expected a model with attention" in output and not (tmp_path / "t").exists()
 
 
+def test_a_file_is_no_sentence(model: Path, tmp_path: Path) -> None:
+    (tmp_path / "one.en").write_text("w1\n")
+    code, output = run("attention", model, tmp_path / "one.en", "--out", tmp_path / "a")
+    assert code == 1 and "one.en; give a sentence in quotes" in output and not (tmp_path / "a").exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
