@@ -318,7 +318,7 @@ def _internal(error: Exception) -> Response:
 def _no_such_page(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     requested = f"{request.method} {request.url.path}"
-    known = "GET /, GET /api/models, POST /api/translate, POST /api/attention, GET /metrics"
+    known = "GET /, GET /api/models, POST /api/translate, POST /api/attention, GET /openapi.json, GET /metrics"
     response = Refused(error.status_code, error.detail.lower(), known, shown(requested)).response()
     response.headers.update(error.headers or {})  # a wrong method needs the header Allow
     return response

@@ -326,6 +326,12 @@ def test_wrong_paths_methods_types_and_hosts(
     assert (response.status, answer["error"]) == (status, error) and set(answer) == {"error", "expected", "got"}
 
 
+def test_an_unknown_path_names_all_others(port: int) -> None:
+    answer = call(port, "/api/nothing")[2]
+    documented = call(port, "/openapi.json")[2]["paths"]
+    assert all(path in answer["expected"] for path in [*documented, "/openapi.json"])
+
+
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:8000", "127.0.0.1:1", "[::1]:8000"])
 def test_our_own_names_are_answered(port: int, host: str) -> None:
     assert call(port, "/api/models", headers={"Host": host})[0] == 200
