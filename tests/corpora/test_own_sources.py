@@ -285,6 +285,8 @@ def test_a_file_that_unpacks_to_far_too_much_is_refused(tmp_path: Path, monkeypa
         ("[{en: a.en, de: a.de}, {source: b.tsv, columns: [en, 3]}]", "columns"),
         ("[{files: {en: a}, languages: [en]}]", "languages goes with source"),
         ("{source: a.tmx, languages: [en, de], slice: {by: fr, per_mille: [0, 9]}}", "got 'fr'"),
+        ("{source: a.tmx, languages: [en], slice: {by: en, per_mille: [0, 2000]}}", "0 to 1000, got [0, 2000]"),
+        ("{source: a.tmx, languages: [en], slice: {by: en, per_mille: [50, 5]}}", "[begin, end] from 0 to 1000, got"),
     ],
 )  # fmt: skip
 def test_a_wrong_declaration_is_explained(train: str, message: str) -> None:

@@ -28,6 +28,13 @@ class Slice(Strict):
         description="begin and end, of 1000 parts; large corpora need fractions, e.g. [0, 0.02]"
     )
 
+    @model_validator(mode="after")
+    def _is_a_part(self) -> Self:
+        begin, end = self.per_mille
+        if not 0 <= begin < end <= 1000:
+            raise ValueError(f"per_mille: expected [begin, end] from 0 to 1000, got [{begin}, {end}]")
+        return self
+
 
 def _container(value: Any) -> str:
     return "<list>" if isinstance(value, list) else "<map>"
