@@ -214,6 +214,9 @@ def _explain(model: type[BaseModel], problem: Any, root: yaml.Node | None, where
         return f"{place}: expected {allowed}, {got}{near}"
     if problem["type"] == "union_tag_invalid":
         allowed = [tag.strip("<>' ") for tag in problem["ctx"]["expected_tags"].split(",")]
+        if not isinstance(problem["input"], dict):
+            kind = problem["input"] if problem["input"] in allowed else allowed[0]
+            return f"{place}: expected keys and their values, e.g. {{kind: {kind}}}, {got}"
         got = problem["ctx"]["tag"].strip("<>")
         expected = " or ".join(", ".join(allowed).rsplit(", ", 1))
         return f"{place}: kind: expected {expected}, got '{got}'{nearest(got, allowed)}"

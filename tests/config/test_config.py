@@ -203,6 +203,7 @@ def test_checkpoints_that_no_training_keeps(at: str, training: dict[str, Any], w
             r"line 15: rows\.1\.published\.bleu: .*less than or equal to 100",
         ),
         ("published: {bleu: 34.2}", "published: {}", r"line 15: rows\.1\.published: expected a figure, got none"),
+        ("epochs: 3}", "epochs: 3}\n    cleaning: {filters: [equal]}", r"filters\.0: expected .*{kind: equal}"),
         ("heads: 2", "norm: pst", r"line 6: .*norm: expected post or pre, got \"pst\"; did you mean 'post'\?"),
         ("heads: 2", "heads: 3", r"width must be a multiple of heads, got 128 and 3"),
         ("one:\n", "'a; rm -rf x':\n", r"systems\.a; rm -rf x: expected letters, digits, _ \. -"),
