@@ -162,9 +162,10 @@ def new_table(
     _write(table_path(name), table, config, settings)
     yield f"wrote {table_path(name)}, and corpora: {name} in {config}"
     own = "" if config == Path("config.yaml") else f" {shlex.quote(str(config))}"
+    elsewhere = "" if Path("Snakefile").is_file() else " --snakefile PATH/TO/Snakefile"
     yield (
         f"next: nmt check {name}{own and f' --config{own}'}, "
-        f"then: snakemake --cores all table_{name}{own and f' --configfile{own}'}"
+        f"then: snakemake{elsewhere} --cores all table_{name}{own and f' --configfile{own}'}"
     )
 
 
