@@ -161,9 +161,14 @@ def new_table(
     yield from _describe(found, codes, CustomCorpus.model_validate(entry))
     _write(table_path(name), table, config, settings)
     yield f"wrote {table_path(name)}, and corpora: {name} in {config}"
+    yield _next_steps(name, config)
+
+
+def _next_steps(name: str, config: Path) -> str:
+    """The commands that check and build a new table, with what they need outside the project or for other settings."""
     own = "" if config == Path("config.yaml") else f" {shlex.quote(str(config))}"
     elsewhere = "" if Path("Snakefile").is_file() else " --snakefile PATH/TO/Snakefile"
-    yield (
+    return (
         f"next: nmt check {name}{own and f' --config{own}'}, "
         f"then: snakemake{elsewhere} --cores all table_{name}{own and f' --configfile{own}'}"
     )

@@ -51,9 +51,8 @@ def import_model(folder: Path, out: Path, languages: str | None = None) -> None:
     if out.resolve().is_relative_to(folder.resolve()):
         raise DataError(f"{out}: expected a folder outside {folder}, got one within it; name another")
     languages = languages or _languages(folder, tokenizer)
-    lists = dict.fromkeys(SIDES, folder / "vocab.json")
-    if tokenizer.get("separate_vocabs"):
-        lists["target"] = folder / "target_vocab.json"
+    target = "target_vocab.json" if tokenizer.get("separate_vocabs") else "vocab.json"
+    lists = {"source": folder / "vocab.json", "target": folder / target}
     pieces = {side: _pieces(path) for side, path in lists.items()}
     options = tokenizer.get("sp_model_kwargs")
     has_bos = isinstance(options, dict) and bool(options.get("add_bos"))
