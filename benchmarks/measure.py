@@ -53,16 +53,20 @@ def peak_memory() -> float:
 
 
 def matrix_peak(threads: int) -> dict[str, float]:
-    """Return the GFLOP/s of square matrix products, in bf16 and, with the faster of torch's two kernels, in fp32."""
+    """Return the GFLOP/s of square matrix products, in fp32 with the faster of torch's two kernels, and in bf16.
+
+    A processor without instructions for bf16 has no number for it: trainings compute in fp32 there.
+    """
     import torch
 
-    machine.prepare("cpu", threads)
+    device = machine.prepare("cpu", threads)
     chosen, fp32 = torch.get_float32_matmul_precision(), []
     for precision in ("highest", chosen):
         torch.set_float32_matmul_precision(precision)
         fp32.append(machine.matrix_speed(torch.float32))
     torch.set_float32_matmul_precision(chosen)
-    return {"fp32": max(fp32), "bf16": machine.matrix_speed(torch.bfloat16)}
+    speeds = {"fp32": max(fp32)}
+    return speeds | ({"bf16": machine.matrix_speed(torch.bfloat16)} if machine.has_bfloat16(device) else {})
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:

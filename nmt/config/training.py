@@ -161,7 +161,9 @@ class Training(Strict):
     )
     keep_last: Positive | None = Field(None, description="newest checkpoints to keep; null: all")
     keep_best: Count = Field(1, description="best checkpoints to keep in addition")
-    precision: Literal["fp32", "bf16"] = Field("fp32", description="number format of the computation")
+    precision: Literal["fp32", "bf16"] = Field(
+        "fp32", description="number format of the computation; a machine without instructions for bf16 computes in fp32"
+    )
     activation_checkpointing: bool = Field(
         False,
         description="keep only the inputs of each layer and compute the rest again in the backward pass: less memory, "

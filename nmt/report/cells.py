@@ -59,7 +59,8 @@ def hardware(machine: Json | None) -> str:
     cores = machine.get("threads") or machine.get("cores")
     processor = f"{machine.get('processor', 'CPU')}" + (f", {cores} thread{'s' * (cores != 1)}" if cores else "")
     processes = f"{machine['processes']} × " if machine.get("processes", 1) > 1 else ""
-    return processes + str(machine.get("gpu") or processor)
+    precision = f", {machine['precision']}" if "precision" in machine else ""  # older records lack it
+    return processes + str(machine.get("gpu") or processor) + precision
 
 
 def statistic(score: Json | None, digits: int = 2, scale: float = 1.0) -> str:

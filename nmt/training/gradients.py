@@ -10,6 +10,7 @@ from nmt.config.training import Training
 from nmt.data.batches import Batch
 from nmt.models.base import TranslationModel
 from nmt.models.loss import cross_entropy, guided_alignment
+from nmt.system.machine import has_bfloat16
 from nmt.training.cuda_graphs import BatchFunction, GraphPerShape, RecordedCall
 from nmt.training.optimizer import make_optimizer, recordable
 
@@ -22,6 +23,8 @@ class Gradients:
         self.optimizer = make_optimizer(model, config.optimizer)
         self.denominator = torch.ones((), device=device)  # what the update's loss is a mean over, in all processes
         self.applied_norm = torch.zeros((), device=device)  # of the last gradient that was applied
+        # Where bfloat16 is slow, float32 takes its place: it is faster there, and no less accurate.
+        self.precision = config.precision if has_bfloat16(device) else "fp32"
         self._model, self._config, self._device = model, config, device
         self._parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         self._accumulate: BatchFunction = self._forward_backward
@@ -68,7 +71,7 @@ class Gradients:
 
     def _forward_backward(self, batch: Batch, consistency: float) -> Tensor:
         config, inputs = self._config, batch.twice() if consistency else batch  # autocast refuses float16 pictures
-        with torch.autocast(self._device.type, torch.bfloat16, enabled=config.precision == "bf16"):
+        with torch.autocast(self._device.type, torch.bfloat16, enabled=self.precision == "bf16"):
             outputs, alignment = self._outputs(inputs)
             hidden = outputs.flatten(0, 1).index_select(0, inputs.positions).float()
             layer = self._model.projection

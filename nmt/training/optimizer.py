@@ -4,9 +4,10 @@ import math
 from collections.abc import Callable, Sequence
 
 import torch
-from torch import nn, optim
+from torch import Tensor, nn, optim
 
 from nmt.config.training import Optimizer, Schedule
+from nmt.system.machine import has_bfloat16
 
 
 def make_optimizer(model: nn.Module, config: Optimizer) -> optim.Optimizer:
@@ -27,7 +28,7 @@ def make_optimizer(model: nn.Module, config: Optimizer) -> optim.Optimizer:
     if not matrices:
         return adam
     # Updates as long as Adam's, so that one rate suits both (Liu and others 2025, section 2.2).
-    muon = optim.Muon(
+    muon = (optim.Muon if has_bfloat16(others[0].device) else Float32Muon)(
         matrices,
         lr=0.0,
         weight_decay=config.weight_decay,
@@ -52,7 +53,7 @@ def hidden_matrices(model: nn.Module) -> list[nn.Parameter]:
 def set_learning_rate(optimizer: optim.Optimizer, rate: float) -> None:
     """Set the learning rate of all parameters."""
     for group in optimizer.param_groups:
-        if isinstance(group["lr"], torch.Tensor):
+        if isinstance(group["lr"], Tensor):
             group["lr"].fill_(rate)
         else:
             group["lr"] = rate
@@ -60,7 +61,45 @@ def set_learning_rate(optimizer: optim.Optimizer, rate: float) -> None:
 
 def recordable(optimizer: optim.Optimizer) -> bool:
     """Return whether a CUDA graph can repeat the optimiser: all that changes is in tensors. Not so for Muon."""
-    return all(isinstance(group["lr"], torch.Tensor) for group in optimizer.param_groups)
+    return all(isinstance(group["lr"], Tensor) for group in optimizer.param_groups)
+
+
+class Float32Muon(optim.Muon):
+    """Muon with matrix products in float32, for devices without instructions for bfloat16.
+
+    PyTorch's computes them in bfloat16. The state and the options are the same.
+    """
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
+        """Move each matrix against the nearest orthogonal matrix of its momentum."""
+        assert closure is None
+        for group in self.param_groups:
+            for weight in (parameter for parameter in group["params"] if parameter.grad is not None):
+                average = self.state[weight].setdefault("momentum_buffer", torch.zeros_like(weight))
+                average.lerp_(weight.grad, 1 - group["momentum"])
+                direction = _nearest_orthogonal(
+                    weight.grad.lerp(average, group["momentum"]),
+                    group["ns_coefficients"],
+                    group["ns_steps"],
+                    group["eps"],
+                )
+                weight.mul_(1 - group["lr"] * group["weight_decay"])
+                weight.add_(direction, alpha=-0.2 * group["lr"] * math.sqrt(max(weight.shape)))
+
+
+def _nearest_orthogonal(matrix: Tensor, coefficients: tuple[float, float, float], steps: int, eps: float) -> Tensor:
+    """Return about the orthogonal matrix nearest to a matrix (N, M), by Newton-Schulz iterations (Jordan 2024).
+
+    Its singular values are between 0.7 and 1.2 where those of the matrix are not tiny.
+    """
+    a, b, c = coefficients
+    wide = matrix.T if matrix.shape[0] > matrix.shape[1] else matrix
+    wide = wide / wide.norm().clamp(min=eps)
+    for _ in range(steps):
+        gram = wide @ wide.T
+        wide = torch.addmm(wide, torch.addmm(gram, gram, gram, beta=b, alpha=c), wide, beta=a)
+    return wide.T if matrix.shape[0] > matrix.shape[1] else wide
 
 
 class CombinedOptimizer(optim.Optimizer):

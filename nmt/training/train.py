@@ -96,6 +96,8 @@ def _run_and_write(
     warn_of_left_out(encoded, trainer)
     _warn_of_cooldown(run, trainer)
     finished = trainer.ended() and already_finished(run, config, inputs)
+    hardware = read_json(run / "training.json")["hardware"] if finished else trainer.hardware()
+    _warn_of_precision(run, trainer.config.precision, hardware)
     if not finished:
         remove_outputs(run)
         stopped = trainer.run()
@@ -126,6 +128,17 @@ def _warn_of_cooldown(run: Path, trainer: Trainer) -> None:
             f"schedule.cooldown is {cooldown:,} updates, but the training has {total:,}; so all its learning rates are "
             f"below {total / cooldown:.3g} of the schedule's",
             "lower schedule.cooldown, or raise training.epochs",
+        )  # fmt: skip
+
+
+def _warn_of_precision(run: Path, asked: str, hardware: dict[str, Any]) -> None:
+    used = hardware.get("precision", asked)  # older records lack it
+    if used != asked:
+        warn(
+            "other precision", run, 1,
+            f"precision: {asked} is computed in {used}, as this machine has no instructions for {asked} and would be "
+            "several times slower",
+            f"nothing to do, unless the table is about {asked}: then train on another machine",
         )  # fmt: skip
 
 

@@ -224,5 +224,8 @@ class Trainer:
         self.checkpoints.prune(self.config.keep_last, self.config.keep_best, self.config.monitor)
 
     def hardware(self) -> dict[str, Any]:
-        """Return what each process runs on, and the number of processes."""
-        return machine.hardware(self.device) | {"processes": self.processes.size}
+        """Return what each process runs on, the number of processes, and the number format of the computation."""
+        return machine.hardware(self.device) | {
+            "processes": self.processes.size,
+            "precision": self.gradients.precision,
+        }

@@ -3,8 +3,10 @@
 import os
 
 import pytest
+import torch
 from commands import run
 
+from nmt.system import machine
 from nmt.system.platforms import torch_build
 from nmt.system.platforms.torch_build import Build
 
@@ -24,6 +26,16 @@ def test_doctor_says_which_pytorch_was_chosen_and_which_the_machine_needs_now(mo
     assert "torch advised  cu126 (V100: older than CUDA 13 supports)" in output
     monkeypatch.setattr(torch_build, "recorded", lambda: Build("cu126", "x"))
     assert "torch advised" not in run("doctor")[1]
+
+
+def test_doctor_says_where_bfloat16_would_be_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its products could take minutes there, so it does not measure them."""
+    measured: list[torch.dtype] = []
+    monkeypatch.setattr(machine, "matrix_speed", lambda kind: measured.append(kind) or 100.0)
+    monkeypatch.setattr(machine, "_capabilities", lambda: {"avx2": True})
+    assert "bf16           no instructions for it" in run("doctor")[1] and measured == [torch.float32]
+    monkeypatch.setattr(machine, "_capabilities", lambda: {"avx2": True, "amx_bf16": True})
+    assert "bf16           100 GFLOP/s" in run("doctor")[1]
 
 
 @pytest.mark.parametrize("policy", [None, "passive"])

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 from nmt.config.training import Optimizer, Schedule
 from nmt.models.build import build
-from nmt.training.optimizer import hidden_matrices, learning_rate, make_optimizer
+from nmt.system import machine
+from nmt.training.optimizer import Float32Muon, hidden_matrices, learning_rate, make_optimizer
 
 RATE = 0.01
 Tensors = dict[str, Tensor]
@@ -34,9 +35,13 @@ def after_an_update(
     return model, gradients, {name: parameter.detach() - before[name] for name, parameter in model.named_parameters()}
 
 
+@pytest.mark.parametrize("fast", [True, False])
 @pytest.mark.parametrize("kind", KINDS)
-def test_muon_moves_hidden_matrices_along_the_gradients_nearest_orthogonal_matrix(kind: str) -> None:
+def test_muon_moves_hidden_matrices_along_the_gradients_nearest_orthogonal_matrix(
+    kind: str, fast: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Found by singular values (Jordan and others 2024), as long as 0.2 a number (Liu and others 2025)."""
+    monkeypatch.setattr(machine, "_capabilities", lambda: {"avx512_bf16": fast})
     model, gradients, moved = after_an_update(Optimizer(kind="muon"), kind)
     matrices = {id(parameter) for parameter in hidden_matrices(model)}
     found = [name for name, parameter in model.named_parameters() if id(parameter) in matrices and name in gradients]
@@ -48,6 +53,22 @@ def test_muon_moves_hidden_matrices_along_the_gradients_nearest_orthogonal_matri
         lengths = turned.diagonal()[certain]
         assert 0.6 < lengths.min() <= lengths.max() < 1.3, name
         assert (turned[certain][:, certain] - lengths.diag()).abs().max() < 0.2, name  # it computes in bfloat16
+
+
+def test_muon_in_float32_is_pytorchs_but_for_rounding() -> None:
+    """Over several updates, with momentum and weight decay, of matrices that are wide and high."""
+    torch.manual_seed(1)
+    gradients = [[torch.randn(shape) for shape in ((24, 10), (10, 24), (16, 16))] for _ in range(4)]
+    moved = []
+    for kind in (torch.optim.Muon, Float32Muon):
+        weights = [nn.Parameter(torch.ones_like(gradient)) for gradient in gradients[0]]
+        optimizer = kind(weights, lr=RATE, weight_decay=0.1, momentum=0.9, adjust_lr_fn="match_rms_adamw")
+        for step in gradients:
+            for weight, gradient in zip(weights, step, strict=True):
+                weight.grad = gradient.clone()
+            optimizer.step()  # type: ignore[no-untyped-call]
+        moved.append(torch.cat([weight.flatten() - 1 for weight in weights]))
+    assert (moved[0] - moved[1]).norm() < 0.02 * moved[0].norm()
 
 
 def test_muon_moves_all_else_as_adamw_does() -> None:

@@ -23,6 +23,7 @@ from safetensors.torch import load_file
 
 from nmt.config.decoding import Decoding
 from nmt.config.training import Optimizer, Training
+from nmt.system import machine
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import read_json, write_json
 from nmt.system.interrupt import Interrupted
@@ -240,6 +241,23 @@ def test_bf16_learns_too(copy_corpus: Path, tmp_path: Path) -> None:
     found = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
     assert [r["loss"] for r in found if r["event"] == "valid"][-1] < 2.3  # ln 10: better than knowing the vocabulary
     assert next(iter(weights(tmp_path, 60).values())).dtype == torch.float32
+
+
+def test_without_instructions_for_bf16_a_training_computes_in_fp32_and_says_so(
+    copy_corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The weights are those of fp32, on any machine; finished again where bf16 is fast, the record still tells."""
+    options: dict[str, Any] = {"updates": 5, "validation_bleu": False}
+    run_to_end(copy_corpus, tmp_path / "expected", experiment(**options))
+    monkeypatch.setattr(machine, "_capabilities", lambda: {"avx2": True, "avx512_bf16": False})
+    run_to_end(copy_corpus, tmp_path / "found", experiment(**options, precision="bf16"))
+    told = "precision: bf16 is computed in fp32, as this machine has no instructions for bf16"
+    assert told in capsys.readouterr().err
+    assert_same_weights(tmp_path / "expected", tmp_path / "found", 5)
+    assert read_json(tmp_path / "found/training.json")["hardware"]["precision"] == "fp32"
+    monkeypatch.setattr(machine, "_capabilities", lambda: {"avx512_bf16": True})
+    run_to_end(copy_corpus, tmp_path / "found", experiment(**options, precision="bf16"))
+    assert told in capsys.readouterr().err
 
 
 def test_a_damaged_checkpoint_is_set_aside_and_the_one_before_taken(
