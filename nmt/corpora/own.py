@@ -149,7 +149,7 @@ def _members(path: Path, source: TextSource, codes: dict[str, str]) -> dict[str,
     found = {code: [name for name in names if Path(name).suffix == f".{theirs}"] for code, theirs in codes.items()}
     if all(len(matches) == 1 for matches in found.values()):
         return {code: matches[0] for code, matches in found.items()}
-    whole = [name for name in names if packed.bare_suffix(name) in FORMATS and not Path(name).name.startswith(".")]
+    whole = [name for name in names if packed.bare_suffix(name) in FORMATS]
     if len(whole) == 1:
         return dict.fromkeys(codes, whole[0])
     ends = ", ".join(f".{theirs}" for theirs in codes.values())

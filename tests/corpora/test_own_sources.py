@@ -118,6 +118,7 @@ def zst(data: bytes) -> bytes:
 
 
 MOSES = {"Set.en-de.en": text(0), "Set.en-de.de": text(1), "README": b"read me", "LICENSE": b"free"}
+MACOS = {"x/.DS_Store": b"\0", **{f"__MACOSX/x/._{name}": b"\0" for name in MOSES}}
 TAR = {"x/en.txt": text(0), "x/de.txt": text(1)}
 BOTH = {"languages": ["en", "de"]}
 NEWS = {"sacrebleu/wmt14/wmt14.en-de.src": text(0), "sacrebleu/wmt14/wmt14.en-de.ref": text(1)}
@@ -138,6 +139,14 @@ FORMATS: dict[str, tuple[dict[str, Any], Callable[[], dict[str, bytes]]]] = {
     "utf16": ({"source": "a.tmx", **BOTH}, lambda: {"a.tmx": utf16(tmx())}),
     "zipped tmx": ({"source": "a.zip", **BOTH}, lambda: {"a.zip": zipped({"x/a.tmx": tmx(), "x/README": b""})}),
     "moses": ({"source": "a.txt.zip", **BOTH}, lambda: {"a.txt.zip": zipped(MOSES)}),
+    "moses of macos": (
+        {"source": "a.zip", **BOTH},
+        lambda: {"a.zip": zipped({f"x/{name}": data for name, data in MOSES.items()} | MACOS)},
+    ),
+    "table of macos": (
+        {"source": "a.tgz", "columns": ["_", "de", "en"]},
+        lambda: {"a.tgz": tarred({"x/._a.tsv": b"\0", "x/a.tsv": tsv()})},
+    ),
     "tar": ({"source": "a.tgz", "member": "x/{language}.txt", **BOTH}, lambda: {"a.tgz": tarred(TAR)}),
     "jsonl": ({"source": "a.jsonl.xz", **BOTH}, lambda: {"a.jsonl.xz": lzma.compress(jsonl())}),
     "parquet": ({"source": "a.parquet", **BOTH}, lambda: {"a.parquet": parquet()}),

@@ -8,6 +8,7 @@ import bz2
 import gzip
 import io
 import lzma
+import re
 import tarfile
 import zipfile
 import zlib
@@ -29,6 +30,8 @@ DAMAGED = (
     lzma.LZMAError,
 )  # fmt: skip
 """What Python's libraries raise for damaged and for encrypted files."""
+MACOS = re.compile(r"(^|/)(__MACOSX/|\._|\.DS_Store$)")
+"""Names of files that macOS adds to an archive."""
 
 
 class _Guarded(io.RawIOBase):
@@ -107,7 +110,10 @@ def unpacking(path: Path, kind: str) -> Iterator[None]:
 
 
 def members(path: Path) -> list[str]:
-    """Return the names of the files in an archive; raises DataError if it is damaged."""
+    """Return the names of the files in an archive; raises DataError if it is damaged.
+
+    What macOS adds to each file is left out: ``__MACOSX/``, ``._NAME`` and ``.DS_Store``.
+    """
     with unpacking(path, path.suffix[1:]):
         if path.suffix == ".zip":
             with zipfile.ZipFile(path) as archive:
@@ -115,7 +121,7 @@ def members(path: Path) -> list[str]:
         else:
             with tarfile.open(path) as tar:
                 names = [file.name for file in tar if file.isfile()]
-    return names
+    return [name for name in names if not MACOS.search(name)]
 
 
 def safe_members(path: Path) -> list[str]:
