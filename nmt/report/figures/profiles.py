@@ -76,7 +76,9 @@ def draw_profile(figure: str, systems: Mapping[str, Texts], out: Path) -> None:
         canvas, axes = pyplot.subplots(figsize=(7.2, 4.4), layout="constrained")
         for n, (system, texts) in enumerate(systems.items()):
             values = {place: value for place, (value, count) in measure(texts).items() if count >= FEWEST}
-            axes.plot(list(values), list(values.values()), "o-", color=COLOURS[n % len(COLOURS)], label=system)
+            cycle, colour = divmod(n, len(COLOURS))  # other markers where the colours begin again
+            marker = "os^D"[cycle % 4]
+            axes.plot(list(values), list(values.values()), marker=marker, color=COLOURS[colour], label=system)
         axes.set(title=next(title for name, title in TITLES.items() if name == figure), xlabel=across, ylabel=up)
         axes.set_xticks(range(len(classes)), [_name(classes, place) for place in range(len(classes))])
         axes.set_ylim(bottom=0)
