@@ -163,6 +163,10 @@ def test_pictures_and_features_of_the_users_own(tmp_path: Path) -> None:
     said = project.snakemake("--dry-run").stdout
     assert jobs(said)["features"] == 3 and "draw" not in jobs(said) and "nmt features photos valid.txt" in said
     assert "--missing=blank" in said
+    assert project.snakemake().returncode == 0
+    assert "Nothing to be done" in project.snakemake("--dry-run").stdout
+    project.write("config.yaml", {"tables": ["one"], "images": {"scenes": {**images, "folder": "others"}}})
+    assert jobs(project.snakemake("--dry-run").stdout)["features"] == 3
     for name in ("train", "valid", "test"):
         (tmp_path / f"{name}.npy").write_text("")
     project.write("config.yaml", {"tables": ["one"], "images": {"scenes": {"features": "."}}})

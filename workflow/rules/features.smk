@@ -76,6 +76,7 @@ rule features:
         names=lambda w: PLAN.pictures(w.corpus, w.split).names,
         options=lambda w: PLAN.pictures(w.corpus, w.split).options,
         content=lambda w: content(*own_pictures(w)),
+        compared=folder_of_pictures,
     shell:
         shown(
             commands.features(

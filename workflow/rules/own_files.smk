@@ -79,6 +79,15 @@ def own_pictures(wildcards):
     return or_exit(PLAN.pictures, wildcards.corpus, wildcards.split).own_files, array
 
 
+def folder_of_pictures(wildcards):
+    """A parameter that changes with the folder of the user's own pictures; arrays from before it was one stay."""
+    files, array = own_pictures(wildcards)
+    kept = kept_parameters(array)
+    if not files or (kept is not None and not any(value.startswith("'pictures in ") for value in kept)):
+        return NOT_COMPARED
+    return f"pictures in {PLAN.pictures(wildcards.corpus, wildcards.split).folder}"
+
+
 def training_of(wildcards):
     """The file that a training writes last."""
     return f"{LAYOUT.run(wildcards.table, wildcards.system, wildcards.seed)}/training.json"
