@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nmt.cli.options import COUNT, DEVICE, PATH, SEED, PositiveNumber, check_languages, load_settings
+from nmt.system.errors import ConfigError
 
 if TYPE_CHECKING:
     from nmt.plan.plan import Plan
@@ -96,6 +97,8 @@ def _load_plan(
     from nmt.plan.plan import Plan
 
     check_readable(str(settings))
+    for file in (table for table in tables if Path(table).name != table or table.endswith(".yaml")):
+        raise ConfigError(f"TABLE: expected the name of a table, such as {Path(file).stem}, got the path {file}")
     values = yaml.load_yaml(yaml.read_config(settings), str(settings)) | {"tables": list(dict.fromkeys(tables))}
     overrides["seeds"] = list(dict.fromkeys(seeds))
     values |= {key: value for key, value in overrides.items() if value}

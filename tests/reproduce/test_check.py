@@ -91,6 +91,11 @@ def test_missing_files_stop_it(own: Path) -> None:
     assert code == 1 and "test.de: no such file" in said
 
 
+@pytest.mark.parametrize("path", ["workflow/tables/mine.yaml", "mine.yaml", "../mine"])
+def test_a_path_in_place_of_a_name_is_told(path: str) -> None:
+    assert run("check", path) == (1, f"nmt: TABLE: expected the name of a table, such as mine, got the path {path}\n")
+
+
 def test_durations() -> None:
     assert [spoken(seconds) for seconds in (4.2, 89, 300, 7200)] == ["4 s", "89 s", "5 min", "2.0 h"]
     found = Estimate(per_sentence=0.1)
