@@ -96,8 +96,7 @@ def _run_and_write(
     warn_of_left_out(encoded, trainer)
     _warn_of_cooldown(run, trainer)
     finished = trainer.ended() and already_finished(run, config, inputs)
-    hardware = read_json(run / "training.json")["hardware"] if finished else trainer.hardware()
-    _warn_of_precision(run, trainer.config.precision, hardware)
+    _warn_of_precision(run, trainer, finished)
     if not finished:
         remove_outputs(run)
         stopped = trainer.run()
@@ -131,8 +130,10 @@ def _warn_of_cooldown(run: Path, trainer: Trainer) -> None:
         )  # fmt: skip
 
 
-def _warn_of_precision(run: Path, asked: str, hardware: dict[str, Any]) -> None:
-    used = hardware.get("precision", asked)  # older records lack it
+def _warn_of_precision(run: Path, trainer: Trainer, finished: bool) -> None:
+    made_on = read_json(run / "training.json").get("hardware") if finished else trainer.hardware()
+    asked = trainer.config.precision
+    used = (made_on or {}).get("precision", asked)  # older records lack it
     if used != asked:
         warn(
             "other precision", run, 1,
