@@ -35,7 +35,8 @@ def closing_words(plan: Plan, targets: Iterable[str], here: Path) -> str:
     tables, results = requested_tables(plan.settings, targets), seen_from(here, plan.settings.results)
     lines = [line for table in tables for line in _of_table(plan, table, here)]
     lines += _of_stores(plan, tables, here)
-    lines.append(f"report   nmt page {results} report.html   writes all tables and figures on one page")
+    if any(plan.settings.results.glob("tables/*.json")):  # after inputs_NAME there may be none yet
+        lines.append(f"report   nmt page {results} report.html   writes all tables and figures on one page")
     return "\n".join(lines)
 
 

@@ -95,6 +95,8 @@ def test_two_workflows_at_once_share_their_stages(tmp_path: Path) -> None:
     other = {**TABLE, "systems": {name: {**SYSTEM, "subwords": {"size": 99}} for name in TABLE["systems"]}}
     stub = f'"{sys.executable}" "{ROOT}/tests/helpers/stub.py" "$@"'
     wait = f"[ $1 != download ] || until grep -qs 'waiting for' {tmp_path}/said_*; do sleep 0.1; done"
+    (tmp_path / "results/tables").mkdir(parents=True)
+    (tmp_path / "results/tables/earlier.json").write_text("{}")  # for the last words
     running, said = [], [tmp_path / "said_one", tmp_path / "said_two"]
     for target, output in zip(("inputs_one", "inputs_two"), said, strict=True):  # they share raw and cleaned text
         project = Project(tmp_path / target, {"one": TABLE, "two": other}, results=str(tmp_path / "results"))

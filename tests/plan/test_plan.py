@@ -235,6 +235,8 @@ def test_closing_words_have_paths_for_the_folder_of_the_user(tmp_path: Path, mon
     (project / "results/tables").mkdir(parents=True)
     (project / "results/tables/one.md").write_text("# One\n")
     monkeypatch.chdir(project)  # as --directory does
+    assert "nmt page" not in closing_words(plan(), [], tmp_path)  # it would find no table
+    (project / "results/tables/one.json").write_text("{}")
     said = closing_words(plan(), [], tmp_path)
     assert "table    'my project/results/tables/one.html'   for" in said
     assert "nmt page 'my project/results' report.html" in said
