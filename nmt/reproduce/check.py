@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from nmt.config.models import MultimodalConfig
+from nmt.config.system import System
 from nmt.corpora.catalogue import TRAIN_SAMPLE
 from nmt.plan.layout import SAMPLE, table_path
 from nmt.plan.plan import Plan
@@ -40,8 +41,7 @@ def check(plan: Plan, table: str, cores: int | None = None) -> Iterator[str]:
             continue
         yield f"{name}: measuring a sample of its text and some updates takes less than a minute on a quiet machine …"
         found = estimates[name] = estimate(plan, system, cores)
-        sizes = ", ".join(f"{split} {count:,}" for split, count in found.pairs.items())
-        yield f"{name}: {system.corpus}, {system.languages}: pairs: {sizes}; cleaning keeps about {found.kept:,}"
+        yield from _of_text(name, system, found)
         for model in dict.fromkeys("/".join(key) for scores in system.cleaning.scores for key in scores.scorers):
             yield f"  its text is scored by {model}, whose training is not counted here"
         layout, pairs = plan.layout, system.by_pair
@@ -59,6 +59,17 @@ def check(plan: Plan, table: str, cores: int | None = None) -> Iterator[str]:
     rest = starts * job_seconds()
     yield f"  starts of jobs, scoring, report and tracking: {spoken(rest)}"
     yield f"in all: about {spoken(total + rest)} on {cores} of the cores here, if nothing else runs here"
+
+
+def _of_text(name: str, system: System, found: Estimate) -> Iterator[str]:
+    """Yield the sizes of a system's text, and whether its vocabulary may be too large for it."""
+    sizes = ", ".join(f"{split} {count:,}" for split, count in found.pairs.items())
+    yield f"{name}: {system.corpus}, {system.languages}: pairs: {sizes}; cleaning keeps about {found.kept:,}"
+    if found.pieces < system.subwords.size:
+        yield (
+            f"  subwords.size: {system.subwords.size:,} pieces are too many for a sample of the text, and perhaps for "
+            f"all of it; if the run says so, choose a smaller size: {found.pieces:,} fit the sample"
+        )
 
 
 def _count(number: int, what: str) -> str:

@@ -77,6 +77,8 @@ class Estimate:
     """Raw pairs of each split, before cleaning."""
     kept: int = 0
     """Training pairs that cleaning is expected to keep."""
+    pieces: int = 0
+    """Size of the vocabularies that were learned from the sample."""
     updates: int = 0
     per_update: float = 0.0
     per_sentence: float = 0.0
@@ -113,7 +115,7 @@ def estimate(plan: Plan, system: System, threads: int) -> Estimate:
         cleaned = [folder / "clean" / pair for pair in system.pairs]
         ratio = max(_clean(found, plan, *each, threads) for each in zip(system.by_pair, cleaned, strict=True))
         with _timed(found, "subwords", max(1.0, ratio / threads)):
-            _learn(cleaned, pieces, system, whole=ratio <= 1)
+            found.pieces = _learn(cleaned, pieces, system, whole=ratio <= 1)
         with _timed(found, "encode", ratio):
             encode_corpus(cleaned, pieces, encoded, system.languages)
         _set_vocabulary(encoded, system)
@@ -172,12 +174,17 @@ def _without_scores(recipe: Cleaning) -> Cleaning:
     return recipe.model_copy(update={"filters": [each for each in recipe.filters if each.kind != "scores"]})
 
 
-def _learn(cleaned: Sequence[Path], pieces: Path, system: System, whole: bool) -> None:
-    """Learn subwords; a vocabulary that is too large for a sample, and perhaps not for all text, is halved."""
+def _learn(cleaned: Sequence[Path], pieces: Path, system: System, whole: bool) -> int:
+    """Learn subwords; a vocabulary that is too large for a sample, and perhaps not for all text, is halved.
+
+    Returns:
+        The size that was learned.
+    """
     config = system.subwords
     while True:
         try:
-            return learn(cleaned, pieces, system.languages, config)
+            learn(cleaned, pieces, system.languages, config)
+            return config.size
         except ConfigError:
             if whole or config.size <= 64:
                 raise

@@ -49,7 +49,8 @@ def test_it_begins_where_the_system_does_not_count_cores(own: Path, monkeypatch:
 def test_a_vocabulary_that_the_whole_text_cannot_fill_is_told(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = own / "workflow/tables/mine.yaml"
     table.write_text(re.sub(r"size: \d+", "size: 20000", table.read_text()))
-    assert run("check", "mine", "--cores", "1")[0] == 0  # of a sample nobody can tell
+    code, said = run("check", "mine", "--cores", "1")
+    assert code == 0 and "20,000 pieces are too many for a sample" in said  # nobody can tell of all text
     monkeypatch.setattr(estimated, "SAMPLE", 3000)
     code, said = run("check", "mine", "--cores", "1")
     assert code == 1 and "20000 pieces cannot be learned" in said
