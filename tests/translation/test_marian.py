@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from nmt.config.decoding import Decoding
-from nmt.system.files import read_json
+from nmt.system.files import read_json, write_json
 from nmt.translation.translator import Translator
 
 
@@ -283,6 +283,17 @@ def test_a_model_is_not_written_over_its_source(folder: Path) -> None:
     for out in (folder, folder / "within"):
         code, output = run("import", folder, out)
         assert code == 1 and "expected a folder outside" in output and sorted(folder.iterdir()) == before
+
+
+def test_an_import_replaces_an_import_but_no_trained_model(folder: Path, tmp_path: Path) -> None:
+    again = imported(folder, imported(folder, tmp_path / "imported"))
+    trained = shutil.copytree(again, tmp_path / "trained")
+    provenance = read_json(trained / "provenance.json")
+    write_json(trained / "provenance.json", {key: provenance[key] for key in provenance if key != "imported"})
+    before = {file.name: file.read_bytes() for file in trained.iterdir()}
+    code, output = run("import", folder, trained)
+    assert code == 1 and "trained: expected a new folder or an imported model, got a trained model" in output
+    assert {file.name: file.read_bytes() for file in trained.iterdir()} == before
 
 
 def test_other_formats_refuse_what_they_cannot_hold(model: Path, tmp_path: Path) -> None:

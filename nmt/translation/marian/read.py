@@ -17,7 +17,7 @@ from nmt.config.models import TransformerConfig
 from nmt.models.build import outline
 from nmt.system import machine
 from nmt.system.errors import ConfigError, DataError
-from nmt.system.files import atomic_directory, build_stored, check_regular, sha256, write_json
+from nmt.system.files import atomic_directory, build_stored, check_regular, read_json, sha256, write_json
 from nmt.text.foreign import append
 from nmt.text.subwords import SIDES, Vocabulary, described
 from nmt.training.checkpoint import WEIGHTS, check_shapes, read_tensors, write_tensors
@@ -45,11 +45,13 @@ def import_model(folder: Path, out: Path, languages: str | None = None) -> None:
 
     Raises:
         ConfigError: the languages are not known.
-        DataError: the folder is not such a model, or a file is missing or damaged.
+        DataError: the folder is not such a model, a file is missing or damaged, or ``out`` is a trained model.
     """
     marian, tokenizer = _read_settings(folder)
     if out.resolve().is_relative_to(folder.resolve()):
         raise DataError(f"{out}: expected a folder outside {folder}, got one within it; name another")
+    if (out / "provenance.json").is_file() and "imported" not in read_json(out / "provenance.json"):
+        raise DataError(f"{out}: expected a new folder or an imported model, got a trained model; name another")
     languages = languages or _languages(folder, tokenizer)
     target = "target_vocab.json" if tokenizer.get("separate_vocabs") else "vocab.json"
     lists = {"source": folder / "vocab.json", "target": folder / target}
