@@ -79,7 +79,7 @@ def align(
 
     if out:
         check_writable(out)
-        check_not_input(out, [source, target, *(valid or []), *([gold] if gold else [])])
+        check_not_input(out, [model, source, target, *(valid or []), *([gold] if gold else [])])
     files = [(source, target), *([valid] if valid else [])]
     texts = [read_texts({"target": translation, "source": text}) for text, translation in files]
     translator = load_translator(model, device, threads, True, source_language, target_language)

@@ -78,6 +78,10 @@ def test_the_command_writes_pharaoh_and_json_and_chooses_a_layer(folder: Path, t
     (tmp_path / "gold").write_text(outputs[1][1])
     code, output = run("align", *files, "--gold", tmp_path / "gold", "--out", tmp_path / "found")
     assert code == 0 and (tmp_path / "found").read_text() == outputs[1][1]
+    before = (folder / "model" / "config.json").read_text()
+    code, refused = run("align", *files, "--out", folder / "model" / "config.json")
+    assert code == 1 and "config.json: expected an output file, got one in the input" in refused
+    assert (folder / "model" / "config.json").read_text() == before
     assert output.startswith("layer 1: alignment error rate 0.0000 (used)\nlayer 2: alignment error rate 0.")
 
 
