@@ -45,8 +45,12 @@ def run_prompt(languages: Sequence[str], translate_lines: Callable[[list[str], i
     for number in itertools.count(1):
         try:
             line = input(f"{source}> ")
+            line.encode()  # raises for a byte that Python has kept as a surrogate
         except (EOFError, KeyboardInterrupt):
             return click.echo()
+        except UnicodeError:
+            click.echo("nmt: expected UTF-8; set the terminal to UTF-8, or translate a file", err=True)
+            continue
         click.echo(f"{target}> {printable(translate_lines([line], number))}", nl=False)
 
 

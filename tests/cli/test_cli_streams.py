@@ -25,6 +25,23 @@ def test_the_prompt_translates_each_line_until_the_end(
     assert capsys.readouterr().out == "de> 1 ONE\nde> 2 TWO\n\n"
 
 
+def test_the_prompt_goes_on_after_a_line_that_is_not_utf8(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = iter([b"A\xff".decode(errors="surrogateescape"), UnicodeDecodeError("utf-8", b"\xff", 0, 1, ""), "one"])
+
+    def typed(_: str) -> str:
+        line = next(lines, EOFError())
+        if isinstance(line, Exception):
+            raise line
+        return line
+
+    monkeypatch.setattr("builtins.input", typed)
+    run_prompt(["en", "de"], lambda lines, _: f"{lines[0].upper()}\n")
+    told = capsys.readouterr()
+    assert told.out == "de> ONE\n\n" and told.err.count("nmt: expected UTF-8; set the terminal to UTF-8") == 2
+
+
 def test_files_need_no_standard_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", None)
     write_output("a\nb\n", tmp_path / "a.txt")
