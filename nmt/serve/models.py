@@ -2,7 +2,6 @@
 
 import json
 import re
-import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from pathlib import Path
@@ -25,6 +24,8 @@ from nmt.translation.translator import Translation, Translator, fitting
 
 Result = TypeVar("Result")
 MARKUP = re.compile(r"<(?:/?[A-Za-z][^<>]*|!--.*?--|![A-Za-z][^<>]*)>", re.DOTALL)
+CONTROL = re.compile(r"[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|\r(?!\n)")
+"""A control character other than tabs and line ends."""
 NO_ATTENTION = "An export for CTranslate2 gives no attention. Serve the model directory to see it."
 NO_WORDS = ("no words", "at least one word of the model's characters", "none left after cleaning")
 EXAMPLES = 4
@@ -256,8 +257,8 @@ def check_text(text: str) -> None:
         raise Refused(422, "text too long", f"at most {WORDS} words", f"{words:,}")
     if (size := len(text.encode())) > TEXT:
         raise Refused(422, "text too long", f"at most {TEXT:,} bytes", f"{size:,}")
-    if control := next((c for c in text if unicodedata.category(c) == "Cc" and c != "\n"), None):
-        where = f"U+{ord(control):04X} at character {text.index(control) + 1}"
+    if control := CONTROL.search(text):
+        where = f"U+{ord(control[0]):04X} at character {control.start() + 1}"
         raise Refused(422, "control character in the text", "lines of plain text", where)
     if markup := MARKUP.search(text):
         raise Refused(422, "markup in the text", "plain text, without tags", shown(markup[0]))

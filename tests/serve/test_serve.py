@@ -238,6 +238,12 @@ def test_sentences_are_translated_one_by_one_and_lines_stay(port: int) -> None:
     assert all(each["sentences"] == 1 and each["translations"][0]["ids"] for each in one.values())
 
 
+def test_tabs_are_spaces_and_lines_may_end_as_on_windows(port: int) -> None:
+    for prefix in ("", "w5"):
+        expected, got = (ask(port, text, prefix=prefix)[2] for text in ("w1 w2\n\nw3", "w1\tw2\r\n\r\nw3"))
+        assert got == expected and len(got["translations"][0]["text"].splitlines()) == 3
+
+
 # Hostile requests
 
 TRANSLATE = {"model": COPY, "text": "w1"}
@@ -252,6 +258,7 @@ HOSTILE: dict[str, tuple[str, Any, int, str, str]] = {
     "NUL": ("translate", {"text": "w1\0w2"}, 422, "control character in the text", "U+0000 at character 3"),
     "escape": ("translate", {"text": "\x1b[31mred"}, 422, "control character in the text", "U+001B at character 1"),
     "CR alone": ("translate", {"text": "w1\rw2"}, 422, "control character in the text", "U+000D at character 3"),
+    "a late CR": ("translate", {"text": "w1\r\n\rw2"}, 422, "control character in the text", "U+000D at character 5"),
     "only line ends": ("translate", {"text": "\n \n"}, 422, "no words", "none"),
     "C1 control": ("translate", {"text": "w1\x85"}, 422, "control character in the text", "U+0085 at character 3"),
     "only invisible": ("translate", {"text": "\u202e\u200b"}, 422, "no words", "none left after cleaning"),
