@@ -105,10 +105,12 @@ def tarred(files: dict[str, bytes]) -> bytes:
     return stream.getvalue()
 
 
-def parquet() -> bytes:
+def parquet(flat: bool = False) -> bytes:
     arrow, files = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     stream = io.BytesIO()
-    files.write_table(arrow.table({"translation": [{"de": de, "en": en} for en, de in PAIRS]}), stream)
+    nested = [{"de": de, "en": en} for en, de in PAIRS]
+    columns = dict(zip(FLAT.values(), zip(*PAIRS, strict=True), strict=True))
+    files.write_table(arrow.table(columns if flat else {"translation": nested}), stream)
     return stream.getvalue()
 
 
@@ -121,6 +123,7 @@ MOSES = {"Set.en-de.en": text(0), "Set.en-de.de": text(1), "README": b"read me",
 MACOS = {"x/.DS_Store": b"\0", **{f"__MACOSX/x/._{name}": b"\0" for name in MOSES}}
 TAR = {"x/en.txt": text(0), "x/de.txt": text(1)}
 BOTH = {"languages": ["en", "de"]}
+FLAT = {"en": "sentence", "de": "translation"}
 NEWS = {"sacrebleu/wmt14/wmt14.en-de.src": text(0), "sacrebleu/wmt14/wmt14.en-de.ref": text(1)}
 ZIP, TABLE = "example.org/Books/de-en.txt.zip", "example.org/news.de-en.tsv.gz"
 INDEX = {
@@ -150,6 +153,11 @@ FORMATS: dict[str, tuple[dict[str, Any], Callable[[], dict[str, bytes]]]] = {
     "tar": ({"source": "a.tgz", "member": "x/{language}.txt", **BOTH}, lambda: {"a.tgz": tarred(TAR)}),
     "jsonl": ({"source": "a.jsonl.xz", **BOTH}, lambda: {"a.jsonl.xz": lzma.compress(jsonl())}),
     "parquet": ({"source": "a.parquet", **BOTH}, lambda: {"a.parquet": parquet()}),
+    "flat jsonl": (
+        {"source": "a.jsonl", "columns": FLAT},
+        lambda: {"a.jsonl": jsonl(lambda en, de: {"sentence": en, "translation": de})},
+    ),
+    "flat parquet": ({"source": "a.parquet", "columns": FLAT}, lambda: {"a.parquet": parquet(flat=True)}),
     "xml": ({"source": "a.xml", **BOTH}, lambda: {"a.xml": xml()}),
     "turned xml": ({"source": "a.xml", **BOTH}, lambda: {"a.xml": xml(turned=True)}),
     "xml without ids": ({"source": "a.xml", **BOTH}, lambda: {"a.xml": re.sub(b' id="[0-9]"', b"", xml())}),

@@ -71,7 +71,8 @@ def read_jsonl(stream: BinaryIO, name: str, languages: Sequence[str], keys: Mapp
             record = json.loads(line)
         except (ValueError, RecursionError) as error:
             raise DataError(f"{name}, line {number}: expected a JSON object, got {error}; fix the line") from None
-        found = record.get(FIELD, record) if isinstance(record, dict) else None
+        nested = isinstance(record, dict) and isinstance(record.get(FIELD), dict)
+        found = record[FIELD] if nested else record
         if not isinstance(found, dict) or any(not isinstance(found.get(keys[code]), str) for code in languages):
             raise DataError(
                 f"{name}, line {number}: expected text under {' and '.join(keys[code] for code in languages)}, at the "
@@ -101,7 +102,7 @@ def read_parquet(path: Path, languages: Sequence[str], keys: Mapping[str, str]) 
         DataError: the file is damaged, or lacks a language.
     """
     try:
-        from pyarrow import lib, parquet
+        from pyarrow import lib, parquet, types
     except ImportError:
         raise ConfigError(
             f"{path}: expected the package pyarrow, which reads parquet, got none; python3 envs/install.py run sources"
@@ -111,7 +112,7 @@ def read_parquet(path: Path, languages: Sequence[str], keys: Mapping[str, str]) 
     try:
         with unpacking(path, "parquet"), parquet.ParquetFile(path) as file:
             names = file.schema_arrow.names
-            nested = FIELD in names
+            nested = FIELD in names and types.is_nested(file.schema_arrow.field(FIELD).type)
             if not nested and (missing := [key for key in wanted if key not in names]):
                 raise DataError(
                     f"{path}: expected a column {FIELD} or {missing[0]}, got {', '.join(names)}; fix columns: in the "
