@@ -31,8 +31,9 @@ def check_files(name: str, custom: CustomCorpus, languages: str) -> None:
                 continue
             where = f"corpora.{name}.{split if split in ('train', 'valid') else f'tests.{split}'}"
             where += f".{number}" if len(sources) > 1 else ""
-            paths = {code: path for code, path in source.files.items() if code in codes}
-            paths |= {"source": path for path in source.local if source.source}  # noqa: B035  one at most
+            read = source.local_files(codes)
+            paths = {code: path for code, path in source.files.items() if path in read}
+            paths |= {"source": path for path in read if source.source}  # noqa: B035  one at most
             for key, path in paths.items():
                 if not path.is_file():
                     got = "expected a file, got a folder; name a file in it" if path.is_dir() else "no such file"

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from nmt.config.corpus.filters import ScoresFilter
+from nmt.config.corpus.sources import sources_with
 from nmt.config.data import Cleaning
 from nmt.config.decoding import Decoding
 from nmt.config.models import MultimodalConfig, Shown
@@ -205,8 +206,11 @@ class Plan:
         """The corpus that a folder of raw text holds."""
         system = self.system_for(folder)
         custom = self.settings.corpora.get(system.corpus)
-        sources = [source for split in custom.splits.values() for source in split] if custom else []
-        files = [str(path) for source in sources for path in source.local_files(system.languages.split("-"))]
+        codes = system.languages.split("-")
+        sources = (
+            [source for split in custom.splits.values() for source in sources_with(split, codes)] if custom else []
+        )
+        files = [str(path) for source in sources for path in source.local_files(codes)]
         return RawText(system.corpus, files, commands.download_options(self.settings.limit, custom), custom)
 
     def score_files(self, folder: str) -> list[str]:

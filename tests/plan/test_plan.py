@@ -158,6 +158,15 @@ def test_users_files_of_the_pair_only() -> None:
     assert made.own(["a.en", raw, made.layout.results / "features/x.npy", "/data/x.npy"]) == ["a.en", "/data/x.npy"]
 
 
+def test_users_files_that_choose_a_slice_but_not_those_of_sources_that_are_not_read() -> None:
+    files = {"en": "a.en", "de": "a.de", "fr": "a.fr"}
+    sliced = {"files": files, "slice": {"by": "fr", "per_mille": [0, 500]}}
+    others = [{"en": "b.en", "fr": "b.fr"}, {"source": "c.tmx", "languages": ["en", "fr"]}]
+    made = plan(corpora={"mine": {"train": [sliced, *others], "valid": files, "tests": {"news": files}}})
+    raw = str(made.layout.raw(TABLE.systems["small"]))
+    assert made.raw_text(raw).own_files == ["a.en", "a.de", "a.fr", *["a.en", "a.de"] * 2]
+
+
 def test_a_path_in_which_snakemake_would_see_a_wildcard_is_refused(tmp_path: Path) -> None:
     (tmp_path / "{a}.txt").write_text("one\n")
     files = dict.fromkeys(("en", "de"), str(tmp_path / "{a}.txt"))

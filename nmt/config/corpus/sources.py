@@ -98,8 +98,9 @@ class TextSource(Strict):
         return [*self.files] or self.languages or [code for code in self.columns if code != "_"]
 
     def local_files(self, languages: Iterable[str]) -> list[Path]:
-        """The user's own files that some languages are read from; none for text that is downloaded."""
-        files = [self.files[language] for language in languages if language in self.files]
+        """The user's own files that some languages are read from, and that of ``slice.by``; none for downloads."""
+        read = dict.fromkeys([*languages, *([self.slice.by] if self.slice else [])])
+        files = [self.files[language] for language in read if language in self.files]
         return files + ([Path(self.source).expanduser()] if self.source and not self.is_remote else [])
 
     def without_paths(self) -> dict[str, Any]:
