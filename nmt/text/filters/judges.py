@@ -157,7 +157,7 @@ class _Numbers(Judge):
 
     def _agree(self, source: Counter[str], target: Counter[str]) -> bool:
         if not source or not target:  # small numbers may be written as words
-            return all(int(number) <= SMALL for number in (*source, *target))
+            return all(len(number) < 4 and int(number) <= SMALL for number in (*source, *target))
         common, most = _digits(source & target), max(_digits(source), _digits(target))
         return common >= self._share * most
 
