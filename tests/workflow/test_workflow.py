@@ -348,6 +348,7 @@ def declared(project: Project) -> Callable[..., None]:
 
 
 DECLARATIONS: dict[str, dict[str, Any]] = {
+    "licence": {"licence": "CC0"},
     "disjoint": {"disjoint": True},
     "lines": {"train": [{"files": {"en": "a.en", "de": "a.de"}, "lines": [0, 1]}]},
     "test set": {"tests": {name: [{"source": "sacrebleu:wmt14", "languages": ["en", "de"]}] for name in ("test", "b")}},

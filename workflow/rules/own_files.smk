@@ -64,7 +64,8 @@ def declaration(wildcards):
         file = Path(raw, "corpus.json")
         if not file.exists() or read_json(file).get("declared") in (None, custom.fingerprint):
             return NOT_COMPARED
-    return f"declaration {custom.of_languages(wildcards.languages.split('-')).fingerprint}"
+    named = [custom.licence] if "licence" in custom.non_defaults() else []
+    return ", ".join([f"declaration {custom.of_languages(wildcards.languages.split('-')).fingerprint}", *named])
 
 
 def scores_of(wildcards):
