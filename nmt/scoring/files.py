@@ -23,6 +23,7 @@ from nmt.scoring.tokenizers import tokenizer_of
 from nmt.scoring.words import SAMPLES
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import Json, read_json, sha256
+from nmt.text.clean import JOINERS_APART
 from nmt.text.cleaner import Cleaner
 
 
@@ -193,10 +194,11 @@ def score_output(
     Raises:
         ConfigError, DataError: see `nmt.scoring.score.score`.
     """
-    recipe = read_json(clean / "report.json")["cleaning"]
+    report = read_json(clean / "report.json")
+    recipe = report["cleaning"]
     text_paths = compared_with(raw, clean, test, source, target)
     lines, texts = read_aligned(hypotheses, text_paths)
-    cleaner = Cleaner(Cleaning(**recipe), target)
+    cleaner = Cleaner(Cleaning(**recipe), target, report.get("corpus") in JOINERS_APART)
     cleaner.prepare(lines)
     texts |= {"hypotheses.tok": [cleaner(line) for line in lines], "hypotheses.detok": as_written(lines, target)}
     texts["references.detok"] = as_written(texts["references.detok"], target)

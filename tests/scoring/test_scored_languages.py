@@ -19,6 +19,7 @@ from nmt.scoring.score import commands, metrics, score_lines
 from nmt.scoring.significance import paired_test
 from nmt.scoring.tokenizers import check_tokenizer, tokenizer_of
 from nmt.system.errors import ConfigError
+from nmt.system.files import read_json, write_json
 from nmt.text.clean import clean
 from nmt.text.cleaner import clean_line, restore
 
@@ -152,3 +153,16 @@ def test_a_perfect_system_on_segmented_references_has_full_marks(tmp_path: Path,
     found = {metric: round(scores[metric]["score"], 6) for metric in ("bleu", "chrf", "ter", "exact")}
     assert found == {"bleu": 100, "chrf": 100, "ter": 0, "exact": 100}
     assert (tmp_path / "scores/references.detok").read_text().count(" ") == 0
+
+
+@pytest.mark.parametrize("corpus", ["flores200", "mine"])
+def test_a_perfect_system_has_full_marks_where_joiners_are_words(tmp_path: Path, corpus: str) -> None:
+    pairs = [("a line", "वह क्\u200dया है ?"), ("a line", "यह घर बड़ा है ।")]
+    raw = write_raw(tmp_path / "raw", train=pairs, valid=pairs, test=pairs)
+    write_json(raw / "corpus.json", read_json(raw / "corpus.json") | {"corpus": corpus})
+    for file in raw.glob("*.de"):
+        file.rename(file.with_suffix(".hi"))
+    clean(raw, tmp_path / "clean", Cleaning(), "en-hi")
+    score_output(raw / "test.hi", tmp_path / "clean", raw, "test", "en", "hi", tmp_path / "scores")
+    scores = read_json(tmp_path / "scores/scores.json")
+    assert [scores[protocol]["exact"]["score"] for protocol in ("tokenised", "detokenised")] == [100, 100]
