@@ -296,6 +296,7 @@ def test_a_file_that_unpacks_to_far_too_much_is_refused(tmp_path: Path, monkeypa
 @pytest.mark.parametrize(
     ("train", "message"),
     [
+        ("{source: a.tsv, languages: [en, de], columns: {en: x}}", "columns: expected a column for each language"),
         ("{source: a.tmx}", "line 1: train.0: languages: which languages does the source have"),
         ("{source: a.tmx, language: [en, de]}", "train.0.language: unknown key; did you mean 'languages'"),
         ("{en: a.en, german: a.de}", "expected an ISO 639 code"),

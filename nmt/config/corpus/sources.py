@@ -88,6 +88,8 @@ class TextSource(Strict):
             raise ValueError(f"{extra[0]} goes with source, but a file for each language is given; remove it")
         if not self.sides:
             raise ValueError("languages: which languages does the source have? Add e.g. languages: [en, de]")
+        if self.columns and (missing := [code for code in self.languages if code not in self.columns]):
+            raise ValueError(f"columns: expected a column for each language, got none for {missing[0]}")
         if self.slice and self.slice.by not in self.sides:
             raise ValueError(f"slice.by: expected one of {', '.join(self.sides)}, got '{self.slice.by}'")
         return self
