@@ -67,7 +67,10 @@ def write_split(
                         file.write(sentence + "\n")
                     written += 1
             if not read:
-                raise DataError(f"{part.name}: expected {split} text, got an empty file; give it at least one line")
+                raise DataError(
+                    f"{part.name}: expected {split} text, got no pair; give the file at least one, and check lines:, "
+                    "slice: and codes: of the source, if it has them"
+                )
             described = part.describe(codes)
             counts = {"pairs": read, "dropped": dropped} | ({"lines": written} if written < read - dropped else {})
             sources.append({"url": described.pop("url"), "licence": described.pop("licence")} | counts | described)

@@ -366,7 +366,7 @@ BAD_TABLES = {
         zipped({"a/pairs.txt": "1\ta\tb\n2\ta\n"}), {}, ["a/pairs.txt, line 2: expected 3 tab-separated columns, got 2"]
     ),
     "encoding": (zipped({"a/pairs.txt": "1\ta\tb\n"}).replace(b"1\ta\tb", b"1\t\xff\tb"), {}, ["pairs.zip"]),
-    "empty": (zipped({"a/pairs.txt": ""}), {}, ["expected valid text, got an empty file"]),
+    "empty": (zipped({"a/pairs.txt": ""}), {}, ["expected valid text, got no pair"]),
 }  # fmt: skip
 
 
