@@ -67,6 +67,13 @@ def test_no_output_replaces_a_file_of_the_model(model: Path, tmp_path: Path) -> 
     assert before == {file: file.read_bytes() for file in model.iterdir()}
 
 
+def test_an_export_is_translated_with_by_its_own_program(tmp_path: Path) -> None:
+    for name in ("config.json", "translate.json"):
+        (tmp_path / name).write_text("{}")
+    code, output = run("translate", tmp_path, tmp_path / "translate.json", "--device", "cpu")
+    assert code == 1 and f"got an export for CTranslate2; python {tmp_path / 'translate.py'} translates" in output
+
+
 def test_figures_of_lines_that_are_done_are_not_left_out(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
