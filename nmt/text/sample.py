@@ -3,20 +3,24 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from nmt.config.data import Cleaning
 from nmt.corpora.catalogue import TRAIN_SAMPLE
 from nmt.corpora.parts import misaligned
 from nmt.system.arrays import evenly
 from nmt.system.errors import DataError
-from nmt.system.files import DROPPED, atomic_directory, write_text
+from nmt.system.files import DROPPED, atomic_directory, read_json, write_text
 from nmt.system.lines import count_lines, read_lines
+from nmt.text.filters.noise import noisy
+from nmt.text.languages import base
 
-Pair = tuple[str, ...]
+Pair = tuple[str, str]
 
 
 def sample(raw: Path, clean: Path, out: Path, languages: str, count: int) -> None:
     """Write evenly spaced training pairs to ``out/raw`` and ``out/clean``; writes ``out`` atomically.
 
-    Training measures ``train_bleu`` on the same pairs, unless some pairs are too long for the model.
+    Training measures ``train_bleu`` on the same pairs, unless some pairs are too long for the model. The raw pairs have
+    the noise of the recipe, as the cleaned ones do.
 
     Args:
         raw: folder of the raw corpus.
@@ -39,7 +43,12 @@ def sample(raw: Path, clean: Path, out: Path, languages: str, count: int) -> Non
         raise DataError(f"{clean}: expected the cleaned pairs of {raw}, got other pairs; delete it and clean again")
     wanted = set(evenly(total, count).tolist())
     kept = (pair for number, pair in enumerate(_pairs(raw, codes), 1) if str(number) not in dropped)
-    chosen = [both for i, both in enumerate(zip(kept, _pairs(clean, codes), strict=True)) if i in wanted]
+    noise = Cleaning.model_validate(read_json(clean / "report.json")["cleaning"]).noise
+    chosen = [
+        (noisy(before, noise, (base(codes[0]), base(codes[1])))[0], after)
+        for i, (before, after) in enumerate(zip(kept, _pairs(clean, codes), strict=True))
+        if i in wanted
+    ]
     with atomic_directory(out, "raw") as folder:
         for name, pairs in zip(("raw", "clean"), zip(*chosen, strict=True), strict=True):
             for code, lines in zip(codes, zip(*pairs, strict=True), strict=True):
@@ -47,4 +56,5 @@ def sample(raw: Path, clean: Path, out: Path, languages: str, count: int) -> Non
 
 
 def _pairs(folder: Path, codes: list[str]) -> Iterator[Pair]:
-    return zip(*(read_lines(folder / f"train.{code}") for code in codes), strict=True)
+    source, target = (read_lines(folder / f"train.{code}") for code in codes)
+    return zip(source, target, strict=True)
