@@ -84,7 +84,7 @@ def outline(config: ModelConfig, vocabularies: Sequence[int], pad: int, weights:
         The model on torch's meta device. None if it cannot have so few weights, or if a table that is not among the
         weights would exceed `TABLE`.
     """
-    layers = max(config.layers, getattr(config, "decoder_layers", None) or 0)
+    layers = max(getattr(config, "layers", 1), getattr(config, "decoder_layers", None) or 0)
     rows = max(getattr(config, "regions", 0), config.max_positions if config.kind != "recurrent" else 0)
     if layers > weights or rows * config.width > TABLE:
         return None
