@@ -220,13 +220,16 @@ def _source(option: str, files: Sequence[str], codes: Sequence[str]) -> dict[str
 
 
 def _columns(file: str, codes: Sequence[str]) -> list[str] | dict[str, str]:
-    """The columns of a table: named by the codes in its head line, or the first two."""
+    """The columns of a table: named by the codes in its head line, or the first two whose first cell is no number."""
     with packed.opened(Path(file).expanduser()) as stream:
         head = stream.readline(2**20).decode("utf-8-sig", "replace").rstrip("\r\n").split("\t")
     lower = [cell.strip().lower() for cell in head]
     if set(codes) <= set(lower):
         return {code: head[lower.index(code)] for code in codes}
-    return [*codes, *["_"] * (len(head) - 2)]
+    text = [place for place, cell in enumerate(head) if not cell.strip().isdigit()]
+    if len(text) < 2:
+        return [*codes, *["_"] * (len(head) - 2)]
+    return [dict(zip(text, codes, strict=False)).get(place, "_") for place in range(len(head))]
 
 
 def _look(split: str, source: dict[str, Any], languages: str) -> Findings:

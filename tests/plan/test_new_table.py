@@ -11,7 +11,7 @@ from nmt.config import yaml
 from nmt.config.table import load_table
 from nmt.config.workflow import Workflow
 from nmt.corpora.catalogue import fetch
-from nmt.plan.new_table import _per_mille, new_table
+from nmt.plan.new_table import _columns, _per_mille, new_table
 from nmt.plan.plan import Plan
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.lines import read_lines
@@ -35,6 +35,19 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     rows = zip(lines("en", 400), lines("de", 400), strict=True)
     (tmp_path / "a.tsv").write_text("id\tDE\ten\n" + "".join(f"7\t{de}\t{en}\n" for en, de in rows), encoding="utf-8")
     return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("head", "columns"),
+    [
+        ("17\tA dog.\t42\tEin Hund.\tCC", ["_", "en", "_", "de", "_"]),  # as Tatoeba exports pairs
+        ("A dog.\tEin Hund.\tCC", ["en", "de", "_"]),
+        ("7\t8", ["en", "de"]),
+    ],
+)
+def test_columns_of_numbers_are_no_text(tmp_path: Path, head: str, columns: list[str]) -> None:
+    (tmp_path / "a.tsv").write_text(f"{head}\n")
+    assert _columns(str(tmp_path / "a.tsv"), ["en", "de"]) == columns
 
 
 def settings_of(path: Path) -> dict[str, Any]:
