@@ -68,8 +68,8 @@ def write_split(
                     written += 1
             if not read:
                 raise DataError(
-                    f"{part.name}: expected {split} text, got no pair; the file is empty, or lines:, slice: or codes: of the "
-                    "source leave nothing of it"
+                    f"{part.name}: expected {split} text, got no pair; the file is empty, or lines:, slice: or codes: "
+                    "of the source leave nothing of it"
                 )
             described = part.describe(codes)
             counts = {"pairs": read, "dropped": dropped} | ({"lines": written} if written < read - dropped else {})
