@@ -165,7 +165,9 @@ def test_pictures_and_features_of_the_users_own(tmp_path: Path) -> None:
     assert "--missing=blank" in said
     assert project.snakemake().returncode == 0
     assert "Nothing to be done" in project.snakemake("--dry-run").stdout
-    project.write("config.yaml", {"tables": ["one"], "images": {"scenes": {**images, "folder": "others"}}})
+    project.write(
+        "config.yaml", {"tables": ["one"], "images": {"scenes": {**images, "missing": "blank", "folder": "others"}}}
+    )
     assert jobs(project.snakemake("--dry-run").stdout)["features"] == 3
     for name in ("train", "valid", "test"):
         (tmp_path / f"{name}.npy").write_text("")
