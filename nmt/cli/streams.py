@@ -49,7 +49,10 @@ def run_prompt(languages: Sequence[str], translate_lines: Callable[[list[str], i
         except (EOFError, KeyboardInterrupt):
             return click.echo()
         except UnicodeError:
-            click.echo("nmt: expected UTF-8; set the terminal to UTF-8, or translate a file", err=True)
+            click.echo(
+                "nmt: this line: expected UTF-8, got other bytes; set the terminal to UTF-8, or translate a file",
+                err=True,
+            )
             continue
         click.echo(f"{target}> {printable(translate_lines([line], number))}", nl=False)
 

@@ -97,8 +97,9 @@ def _load_plan(
     from nmt.plan.plan import Plan
 
     check_readable(str(settings))
-    for file in (table for table in tables if Path(table).name != table or table.endswith(".yaml")):
-        raise ConfigError(f"TABLE: expected the name of a table, such as {Path(file).stem}, got the path {file}")
+    if paths := [table for table in tables if Path(table).name != table or table.endswith(".yaml")]:
+        name = Path(paths[0]).stem
+        raise ConfigError(f"TABLE: expected the name of a table, such as {name}, got the path {paths[0]}")
     values = yaml.load_yaml(yaml.read_config(settings), str(settings)) | {"tables": list(dict.fromkeys(tables))}
     overrides["seeds"] = list(dict.fromkeys(seeds))
     values |= {key: value for key, value in overrides.items() if value}

@@ -184,11 +184,11 @@ def doctor() -> None:
     if build and build.name not in ("none", advised.name):
         facts["torch advised"] = f"{advised.name} ({advised.why})"
     facts |= machine.hardware(device)
-    fast = machine.has_bfloat16(device)
+    kinds = {"fp32": torch.float32} | ({"bf16": torch.bfloat16} if machine.has_bfloat16(device) else {})
     if device.type == "cpu":
-        for name, kind in (("fp32", torch.float32), ("bf16", torch.bfloat16))[: 1 + fast]:
+        for name, kind in kinds.items():
             facts[name] = f"{machine.matrix_speed(kind):.0f} GFLOP/s in matrix products"
-    if not fast:
+    if "bf16" not in kinds:
         facts["bf16"] = "no instructions for it; trainings with precision: bf16 compute in fp32"
     for name, value in facts.items():
         click.echo(f"{name:14} {value}")

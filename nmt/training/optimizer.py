@@ -67,7 +67,8 @@ def recordable(optimizer: optim.Optimizer) -> bool:
 class Float32Muon(optim.Muon):
     """Muon with matrix products in float32, for devices without instructions for bfloat16.
 
-    PyTorch's computes them in bfloat16. The state and the options are the same.
+    PyTorch's computes them in bfloat16; its state is the same. Of its options, this one has Nesterov's momentum and
+    ``match_rms_adamw`` alone.
     """
 
     @torch.no_grad()
@@ -76,7 +77,10 @@ class Float32Muon(optim.Muon):
         assert closure is None
         for group in self.param_groups:
             for weight in (parameter for parameter in group["params"] if parameter.grad is not None):
-                average = self.state[weight].setdefault("momentum_buffer", torch.zeros_like(weight))
+                state = self.state[weight]
+                if not state:
+                    state["momentum_buffer"] = torch.zeros_like(weight)
+                average = state["momentum_buffer"]
                 average.lerp_(weight.grad, 1 - group["momentum"])
                 direction = _nearest_orthogonal(
                     weight.grad.lerp(average, group["momentum"]),

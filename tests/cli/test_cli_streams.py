@@ -39,7 +39,10 @@ def test_the_prompt_goes_on_after_a_line_that_is_not_utf8(
     monkeypatch.setattr("builtins.input", typed)
     run_prompt(["en", "de"], lambda lines, _: f"{lines[0].upper()}\n")
     told = capsys.readouterr()
-    assert told.out == "de> ONE\n\n" and told.err.count("nmt: expected UTF-8; set the terminal to UTF-8") == 2
+    assert (
+        told.out == "de> ONE\n\n"
+        and told.err.count("nmt: this line: expected UTF-8, got other bytes; set the terminal to UTF-8") == 2
+    )
 
 
 def test_files_need_no_standard_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

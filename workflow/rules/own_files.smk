@@ -52,7 +52,7 @@ def own_text(wildcards):
 
 
 def declaration(wildcards):
-    """A parameter that changes with what the user declares of a corpus in the languages of the text.
+    """A parameter that changes with what the user declares of a corpus in the languages of the text, and its licence.
 
     Text that was made before this was a parameter keeps to the declaration in its description, if that has one.
     """

@@ -89,7 +89,7 @@ class TextSource(Strict):
         if not self.sides:
             raise ValueError("languages: which languages does the source have? Add e.g. languages: [en, de]")
         if self.columns and (missing := [code for code in self.languages if code not in self.columns]):
-            raise ValueError(f"columns: expected a column for each language, got none for {missing[0]}")
+            raise ValueError(f"columns: expected a column for each language, got none for {missing[0]}; add it")
         if self.slice and self.slice.by not in self.sides:
             raise ValueError(f"slice.by: expected one of {', '.join(self.sides)}, got '{self.slice.by}'")
         return self

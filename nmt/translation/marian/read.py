@@ -48,10 +48,7 @@ def import_model(folder: Path, out: Path, languages: str | None = None) -> None:
         DataError: the folder is not such a model, a file is missing or damaged, or ``out`` is a trained model.
     """
     marian, tokenizer = _read_settings(folder)
-    if out.resolve().is_relative_to(folder.resolve()):
-        raise DataError(f"{out}: expected a folder outside {folder}, got one within it; name another")
-    if (out / "provenance.json").is_file() and "imported" not in read_json(out / "provenance.json"):
-        raise DataError(f"{out}: expected a new folder or an imported model, got a trained model; name another")
+    _check_out(out, folder)
     languages = languages or _languages(folder, tokenizer)
     target = "target_vocab.json" if tokenizer.get("separate_vocabs") else "vocab.json"
     lists = {"source": folder / "vocab.json", "target": folder / target}
@@ -76,6 +73,14 @@ def import_model(folder: Path, out: Path, languages: str | None = None) -> None:
         parameters = sum(weight.numel() for weight in weights.values())
         made = {"parameters": parameters, "subwords": _subwords(part, sizes["target"], lists)}
         write_json(part / "provenance.json", _provenance(folder, languages, part / WEIGHTS) | made)
+
+
+def _check_out(out: Path, folder: Path) -> None:
+    """Raise DataError if the model directory is within the model's folder, or holds a trained model."""
+    if out.resolve().is_relative_to(folder.resolve()):
+        raise DataError(f"{out}: expected a folder outside {folder}, got one within it; name another")
+    if (out / "provenance.json").is_file() and "imported" not in read_json(out / "provenance.json"):
+        raise DataError(f"{out}: expected a new folder or an imported model, got a trained model; name another")
 
 
 def _read_settings(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
