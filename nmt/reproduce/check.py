@@ -33,17 +33,16 @@ def check(plan: Plan, table: str, cores: int | None = None) -> Iterator[str]:
     cores = cores or available_cores()
     runs = [Run(plan, table, *run) for run in plan.runs(table)]
     yield f"{table_path(table)}: {_count(len(plan.table(table).rows), 'row')}, {_count(len(runs), 'training')}"
-    estimates, total, starts = dict[str, Estimate](), START, OF_TABLE
+    estimates, unknown, total, starts = dict[str, Estimate](), list[str](), START, OF_TABLE
     for name in dict.fromkeys(run.name for run in runs):
         system = plan.system(table, name)
-        if isinstance(system.model, MultimodalConfig) or system.mixtures or system.initialise or system.alignments:
-            yield f"{name}: has pictures, translated text, alignments or a parent, so its time is not estimated"
+        if isinstance(system.model, MultimodalConfig) or system.mixtures or system.alignments:
+            yield f"{name}: has pictures, translated text or alignments, so its time is not estimated"
+            unknown.append(name)
             continue
         yield f"{name}: measuring a sample of its text and some updates takes less than a minute on a quiet machine …"
         found = estimates[name] = estimate(plan, system, cores)
-        yield from _of_text(name, system, found)
-        for model in dict.fromkeys("/".join(key) for scores in system.cleaning.scores for key in scores.scorers):
-            yield f"  its text is scored by {model}, whose training is not counted here"
+        yield from _of_text(table, name, system, found)
         layout, pairs = plan.layout, system.by_pair
         stages = {"raw": list(map(layout.raw, pairs)), "cleaned": list(map(layout.clean, pairs)),
                   "subwords": [layout.subwords(system)], "encoded": [layout.encoded(system)]}  # fmt: skip
@@ -58,11 +57,12 @@ def check(plan: Plan, table: str, cores: int | None = None) -> Iterator[str]:
             yield line
     rest = starts * job_seconds()
     yield f"  starts of jobs, scoring, report and tracking: {spoken(rest)}"
-    yield f"in all: about {spoken(total + rest)} on {cores} of the cores here, if nothing else runs here"
+    whole = f"without {', '.join(unknown)}" if unknown else "in all"
+    yield f"{whole}: about {spoken(total + rest)} on {cores} of the cores here, if nothing else runs here"
 
 
-def _of_text(name: str, system: System, found: Estimate) -> Iterator[str]:
-    """Yield the sizes of a system's text, and whether its vocabulary may be too large for it."""
+def _of_text(table: str, name: str, system: System, found: Estimate) -> Iterator[str]:
+    """Yield the sizes of a system's text, whether its vocabulary may be too large for it, and what is not counted."""
     sizes = ", ".join(f"{split} {count:,}" for split, count in found.pairs.items())
     yield f"{name}: {system.corpus}, {system.languages}: pairs: {sizes}; cleaning keeps about {found.kept:,}"
     if found.pieces < system.subwords.size:
@@ -70,6 +70,10 @@ def _of_text(name: str, system: System, found: Estimate) -> Iterator[str]:
             f"  subwords.size: {system.subwords.size:,} pieces are too many for a sample of the text, and perhaps for "
             f"all of it; if the run says so, choose a smaller size: {found.pieces:,} fit the sample"
         )
+    for model in dict.fromkeys("/".join(key) for scores in system.cleaning.scores for key in scores.scorers):
+        yield f"  its text is scored by {model}, whose training is not counted"
+    if system.initialise and system.initialise.system and system.initialise.parent[0] != table:
+        yield f"  it starts from {system.initialise.system}, whose training is not counted"
 
 
 def _count(number: int, what: str) -> str:

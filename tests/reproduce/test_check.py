@@ -83,7 +83,22 @@ def test_alignments_of_the_whole_text_do_not_fit_a_sample(own: Path) -> None:
     table.write_text(yaml.safe_dump(value))
     (own / "train.links").write_text("0-0\n" * 300)
     code, said = run("check", "mine", "--cores", "1")
-    assert code == 0 and "alignments or a parent, so its time is not estimated" in said, said
+    assert code == 0 and "alignments, so its time is not estimated" in said, said
+    assert "without small: about" in said and "in all" not in said
+
+
+def test_a_system_with_a_parent_is_estimated(own: Path) -> None:
+    table = own / "workflow/tables/mine.yaml"
+    value = yaml.safe_load(table.read_text())
+    name, general = next(iter(value["systems"].items()))
+    other = {"corpus": "mine", "languages": "en-de", "training": {"updates": 2}}
+    value["systems"] = {"tuned": other | {"initialise": {"system": f"general/{name}"}}}
+    value["rows"] = [{"label": "tuned", "system": "tuned", "at": "last"}]
+    table.with_name("general.yaml").write_text(table.read_text())
+    table.write_text(yaml.safe_dump(value | {"tests": ["held_out"]}))
+    code, said = run("check", "mine", "--cores", "1")
+    assert code == 0 and "tuned seed 1: 2 updates at most" in said and "in all: about" in said, said
+    assert f"it starts from general/{name}, whose training is not counted" in said
 
 
 def test_missing_files_stop_it(own: Path) -> None:
