@@ -147,7 +147,9 @@ def _members(path: Path, source: TextSource, codes: dict[str, str]) -> dict[str,
     if source.member:
         return {code: source.member.replace("{language}", theirs) for code, theirs in codes.items()}
     names = packed.safe_members(path)
-    found = {code: [name for name in names if Path(name).suffix == f".{theirs}"] for code, theirs in codes.items()}
+    found = {
+        code: [name for name in names if packed.bare_suffix(name) == f".{theirs}"] for code, theirs in codes.items()
+    }
     if all(len(matches) == 1 for matches in found.values()):
         return {code: matches[0] for code, matches in found.items()}
     whole = [name for name in names if packed.bare_suffix(name) in FORMATS]

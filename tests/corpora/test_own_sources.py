@@ -142,6 +142,18 @@ FORMATS: dict[str, tuple[dict[str, Any], Callable[[], dict[str, bytes]]]] = {
     "utf16": ({"source": "a.tmx", **BOTH}, lambda: {"a.tmx": utf16(tmx())}),
     "zipped tmx": ({"source": "a.zip", **BOTH}, lambda: {"a.zip": zipped({"x/a.tmx": tmx(), "x/README": b""})}),
     "moses": ({"source": "a.txt.zip", **BOTH}, lambda: {"a.txt.zip": zipped(MOSES)}),
+    "moses of packed files": (
+        {"source": "a.zip", **BOTH},
+        lambda: {"a.zip": zipped({"S.en.gz": gzip.compress(text(0)), "S.de.xz": lzma.compress(text(1)), "READ": b""})},
+    ),
+    "table packed twice": (
+        {"source": "a.tgz", "columns": ["_", "de", "en"]},
+        lambda: {"a.tgz": tarred({"x/a.tsv.gz": gzip.compress(tsv())})},
+    ),
+    "zst in zip": (
+        {"source": "a.zip", "columns": ["_", "de", "en"]},
+        lambda: {"a.zip": zipped({"x/a.tsv.zst": zst(tsv())})},
+    ),
     "moses of macos": (
         {"source": "a.zip", **BOTH},
         lambda: {"a.zip": zipped({f"x/{name}": data for name, data in MOSES.items()} | MACOS)},
@@ -253,6 +265,11 @@ BAD: dict[str, tuple[dict[str, Any], Callable[[], bytes], str]] = {
     "deep": ({"source": "a.tmx", **BOTH}, lambda: b"<a>" * 200, "elements inside each other"),
     "cut gz": ({"source": "a.tmx.gz", **BOTH}, lambda: gzip.compress(tmx())[:-20], "expected gzip, got a damaged file"),
     "cut zip": ({"source": "a.zip", **BOTH}, lambda: zipped(MOSES)[:-30], "expected zip, got a damaged file"),
+    "cut gz in zip": (
+        {"source": "a.zip", **BOTH},
+        lambda: zipped({"a.tmx.gz": gzip.compress(tmx())[:-20]}),
+        "expected zip, got a damaged file",
+    ),
     "leading out": ({"source": "a.zip", **BOTH}, lambda: zipped({"../a.en": b"", "a.de": b""}), "leads out of it"),
     "no member": ({"source": "a.zip", **BOTH}, lambda: zipped(OTHER), r"expected one file for each of \.en, \.de"),
     "cut zst": ({"source": "a.tmx.zst", **BOTH}, lambda: zst(tmx())[:-10], "expected zstd, got a damaged file"),

@@ -91,8 +91,10 @@ def opened(path: Path, member: str | None = None) -> Iterator[BinaryIO]:
             yield stream
         return
     kind = _KINDS.get(path.suffix, path.suffix[1:])
-    with unpacking(path, kind), _unpacked(path, member) as stream:
-        yield io.BufferedReader(_Guarded(stream, path), 2**18)
+    with unpacking(path, kind), _bytes(path, member) as packed:
+        suffix = Path(member or path).suffix
+        with _OPENERS[suffix](packed) if suffix in _OPENERS else packed as stream:
+            yield io.BufferedReader(_Guarded(stream, path), 2**18)
 
 
 @contextmanager
@@ -137,9 +139,10 @@ def safe_members(path: Path) -> list[str]:
     return names
 
 
-def _unpacked(path: Path, member: str | None) -> BinaryIO:
+def _bytes(path: Path, member: str | None) -> BinaryIO:
+    """Open a file, or a member of an archive, which may be compressed itself."""
     if member is None:
-        return _OPENERS[path.suffix](path)
+        return path.open("rb")
     if member not in (files := members(path)):
         raise DataError(
             f"{path}: expected a member '{member}', got only {', '.join(files) or 'nothing'}; "
@@ -158,15 +161,15 @@ class _Zstandard(io.RawIOBase):
         ConfigError: the package zstandard is missing.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, stream: BinaryIO) -> None:
         try:
             import zstandard
         except ImportError:
             raise ConfigError(
-                f"{path}: expected the package zstandard, which reads .zst, got none; "
+                f"{stream.name}: expected the package zstandard, which reads .zst, got none; "
                 "python3 envs/install.py run sources, or unpack the file with unzstd"
             ) from None
-        self._library, self._stream = zstandard, path.open("rb")
+        self._library, self._stream = zstandard, stream
         self._frame: Any = None
         self._left, self._block = b"", memoryview(b"")
 
@@ -202,10 +205,10 @@ class _Zstandard(io.RawIOBase):
         super().close()
 
 
-_OPENERS: dict[str, Callable[[Path], BinaryIO]] = {
-    ".gz": lambda path: cast("BinaryIO", gzip.open(path)),  # noqa: SIM115
-    ".bz2": lambda path: cast("BinaryIO", bz2.open(path)),  # noqa: SIM115
-    ".xz": lambda path: cast("BinaryIO", lzma.open(path)),  # noqa: SIM115
-    ".zst": lambda path: cast("BinaryIO", _Zstandard(path)),
+_OPENERS: dict[str, Callable[[BinaryIO], BinaryIO]] = {
+    ".gz": lambda stream: cast("BinaryIO", gzip.open(stream)),  # noqa: SIM115
+    ".bz2": lambda stream: cast("BinaryIO", bz2.open(stream)),  # noqa: SIM115
+    ".xz": lambda stream: cast("BinaryIO", lzma.open(stream)),  # noqa: SIM115
+    ".zst": lambda stream: cast("BinaryIO", _Zstandard(stream)),
 }
 _KINDS = {".gz": "gzip", ".zst": "zstd"}
