@@ -162,6 +162,17 @@ def _members(path: Path, source: TextSource, codes: dict[str, str]) -> dict[str,
     )
 
 
+def table_head(path: Path, codes: Sequence[str]) -> tuple[str, list[str]]:
+    """Return the format of a file with all languages, and the names or first sentences at its beginning."""
+    members: set[str | None] = {None}
+    if packed.is_archive(path):
+        whole = TextSource(source=str(path), languages=list(codes))
+        members = set(_members(path, whole, {code: code for code in codes}).values())
+    member = members.pop()
+    kind = "" if members else FORMATS.get(packed.bare_suffix(member or path.name), "")
+    return kind, tables.head(path, member, kind)
+
+
 def custom_parts(
     name: str, custom: CustomCorpus, languages: str, mirror: Path | None = None, checksums: Path | None = None
 ) -> dict[str, list[Part]]:

@@ -19,14 +19,14 @@ from nmt.config.workflow import Workflow
 from nmt.config.yaml import parse, read_config
 from nmt.corpora.catalogue import names
 from nmt.corpora.formats import packed
-from nmt.corpora.own import custom_parts
+from nmt.corpora.own import custom_parts, table_head
 from nmt.corpora.sources import key
 from nmt.plan.layout import table_path
 from nmt.plan.load import check_table_name
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import check_regular, check_writable, write_text
 from nmt.text.filters.judges import Judge, judge_of, scripts_of
-from nmt.text.languages import is_listed
+from nmt.text.languages import columns_named, is_listed
 
 HELD_OUT = 1850
 """Validation and test pairs that are cut from much training text, each. A hash chooses them, so there are some more
@@ -214,18 +214,20 @@ def _source(option: str, files: Sequence[str], codes: Sequence[str]) -> dict[str
             raise ConfigError(f"{option}: {file}: no such file; paths start at {Path.cwd()}")
     if len(files) == 2:
         return {"files": dict(zip(codes, files, strict=True))}
-    if packed.bare_suffix(files[0]) == ".tsv":
-        return {"source": files[0], "columns": list(codes) if remote else _columns(files[0], codes)}
-    return {"source": files[0], "languages": list(codes)}
+    if remote:
+        columns: Any = list(codes) if packed.bare_suffix(files[0]) == ".tsv" else []
+    else:
+        columns = _columns(files[0], codes)
+    return {"source": files[0]} | ({"columns": columns} if columns else {"languages": list(codes)})
 
 
 def _columns(file: str, codes: Sequence[str]) -> list[str] | dict[str, str]:
-    """The columns of a table: named by the codes in its head line, or the first two whose first cell is no number."""
-    with packed.opened(Path(file).expanduser()) as stream:
-        head = stream.readline(2**20).decode("utf-8-sig", "replace").rstrip("\r\n").split("\t")
-    lower = [cell.strip().lower() for cell in head]
-    if set(codes) <= set(lower):
-        return {code: head[lower.index(code)] for code in codes}
+    """The columns of a table: named in its head line, or the first two whose first cell is no number."""
+    kind, head = table_head(Path(file).expanduser(), codes)
+    if named := columns_named(head, codes):
+        return named if kind == "tsv" or list(named.values()) != list(codes) else []
+    if kind != "tsv":
+        return []
     text = [place for place, cell in enumerate(head) if not cell.strip().isdigit()]
     if len(text) < 2:
         return [*codes, *["_"] * (len(head) - 2)]

@@ -4,6 +4,7 @@ A tag is an ISO 639 code, a script (ISO 15924) and a region (ISO 3166) joined by
 ``zh_Hant``, ``pt_BR``, ``eng_Latn``. Two tags joined by a hyphen are a pair.
 """
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -34,6 +35,22 @@ _MEMBERS = (
 """Codes of ISO 639-3 for one language of a group that has a two-letter code, as FLORES-200 and other corpora use them
 (SIL's table of macrolanguages, https://iso639-3.sil.org)."""
 _TWO_LETTERS = dict(pair.split(":") for pair in (_CODES + _MEMBERS).split())
+_NAMES = (
+    "af:afrikaans am:amharic ar:arabic as:assamese az:azerbaijani be:belarusian bg:bulgarian bn:bengali bn:bangla "
+    "bo:tibetan bs:bosnian ca:catalan cs:czech cs:čeština cy:welsh da:danish da:dansk de:german de:deutsch el:greek "
+    "en:english eo:esperanto es:spanish es:español et:estonian eu:basque fa:persian fa:farsi fi:finnish fi:suomi "
+    "fr:french fr:français ga:irish gl:galician gu:gujarati ha:hausa he:hebrew hi:hindi hi:हिन्दी hi:हिंदी hr:croatian "
+    "hu:hungarian hu:magyar hy:armenian id:indonesian ig:igbo is:icelandic it:italian it:italiano ja:japanese "
+    "ja:日本語 ka:georgian kk:kazakh km:khmer kn:kannada ko:korean ko:한국어 ku:kurdish ky:kyrgyz la:latin lo:lao "
+    "lt:lithuanian lv:latvian mg:malagasy mk:macedonian ml:malayalam mn:mongolian mr:marathi ms:malay mt:maltese "
+    "my:burmese ne:nepali nl:dutch nl:nederlands no:norwegian no:norsk or:odia or:oriya pa:punjabi pl:polish "
+    "pl:polski ps:pashto pt:portuguese pt:português ro:romanian ru:russian ru:русский rw:kinyarwanda sa:sanskrit "
+    "sd:sindhi si:sinhala sk:slovak sl:slovenian so:somali sq:albanian sr:serbian sv:swedish sv:svenska sw:swahili "
+    "ta:tamil te:telugu tg:tajik th:thai ti:tigrinya tk:turkmen tl:tagalog tr:turkish tr:türkçe tt:tatar ug:uyghur "
+    "uk:ukrainian ur:urdu uz:uzbek vi:vietnamese wo:wolof xh:xhosa yi:yiddish yo:yoruba zh:chinese zh:中文 zu:zulu "
+)
+"""English names of languages, and some of their own, as people write them above columns."""
+_NAMED = {name: code for code, name in (each.split(":") for each in _NAMES.split())}
 
 SPACELESS = {"zh", "ja", "th", "lo", "km", "my", "bo", "dz"}
 """Languages written without spaces between words. Moses' rules are not for them: their text stays as it is."""
@@ -90,3 +107,29 @@ def is_listed(tag: str) -> bool:
 def has_rules(tag: str) -> bool:
     """Return whether Moses or this project has rules for the text of a language."""
     return base(tag) in SPACELESS | SCRIPTED | LISTED
+
+
+def columns_named(head: Sequence[str], codes: Sequence[str]) -> dict[str, str]:
+    """Return the name of each language's column, or nothing if not all have one.
+
+    Names are such as ``en``, ``eng``, ``en-US``, ``text_en``, ``English``; or else ``source`` and ``target``.
+    """
+    languages = {
+        cell: {cell.strip().lower(), *(_NAMED.get(word, base(word)) for word in _words(cell))} for cell in head
+    }
+    for wanted in (
+        [{code.lower()} for code in codes],
+        [{base(code)} for code in codes],
+        [{"source", "src"}, {"target", "tgt", "trg"}],
+    ):
+        matches = [[cell for cell in head if languages[cell] & names] for names in wanted]
+        chosen = [min(cells, key=len) for cells in matches if cells]
+        if len(set(chosen)) == len(codes):
+            return dict(zip(codes, chosen, strict=True))
+    return {}
+
+
+def _words(cell: str) -> list[str]:
+    """The words of a column's name; none of a cell with more than two, which is a sentence."""
+    words = re.split(r"[\s_.-]+", cell.strip().lower())
+    return words if len(words) <= 2 else []

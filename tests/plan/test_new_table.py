@@ -1,6 +1,7 @@
 """A first table from a user's files: what is found, what is written, and that the plan accepts it."""
 
 import random
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -43,11 +44,36 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("17\tA dog.\t42\tEin Hund.\tCC", ["_", "en", "_", "de", "_"]),  # as Tatoeba exports pairs
         ("A dog.\tEin Hund.\tCC", ["en", "de", "_"]),
         ("7\t8", ["en", "de"]),
+        ("German\tEnglish", {"en": "English", "de": "German"}),
+        ("id\ttext_en\tDeutsch", {"en": "text_en", "de": "Deutsch"}),
+        ("id\tlang_eng\ten-US \tDE", {"en": "en-US ", "de": "DE"}),
+        ("source\tEnglish\tGerman", {"en": "English", "de": "German"}),
+        ("Source\ttarget", {"en": "Source", "de": "target"}),
+        ("English is hard.\tGerman is hard.", ["en", "de"]),
     ],
 )
-def test_columns_of_numbers_are_no_text(tmp_path: Path, head: str, columns: list[str]) -> None:
+def test_a_table_begins_with_names_or_with_text(tmp_path: Path, head: str, columns: object) -> None:
     (tmp_path / "a.tsv").write_text(f"{head}\n")
     assert _columns(str(tmp_path / "a.tsv"), ["en", "de"]) == columns
+
+
+def test_two_scripts_of_a_language_are_two_columns(tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_text("zh_Hans\tzh_Hant\n")
+    assert _columns(str(tmp_path / "a.tsv"), ["zh_Hant", "zh_Hans"]) == {"zh_Hant": "zh_Hant", "zh_Hans": "zh_Hans"}
+
+
+@pytest.mark.parametrize("name", ["a.zip", "a.jsonl", "a.parquet"])
+def test_columns_are_found_in_other_tables_too(project: Path, name: str) -> None:
+    rows = list(zip(lines("en", 400), lines("de", 400), strict=True))
+    if name == "a.zip":
+        with zipfile.ZipFile(name, "w") as archive:
+            archive.writestr("x.tsv", "id\tEnglish\tGerman\n" + "".join(f"7\t{en}\t{de}\n" for en, de in rows))
+    elif name == "a.jsonl":
+        Path(name).write_text("".join(f'{{"English": "{en}", "German": "{de}"}}\n' for en, de in rows))
+    else:
+        arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+        parquet.write_table(arrow.table(dict(zip(["English", "German"], zip(*rows, strict=True), strict=True))), name)
+    assert "train: 400 pairs" in list(new_table("mine", "en-de", [name], [], [], Path("config.yaml")))
 
 
 def settings_of(path: Path) -> dict[str, Any]:

@@ -2,10 +2,11 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from nmt.corpora.formats.packed import unpacking
+from nmt.corpora.formats.packed import opened, unpacking
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import check_regular
 from nmt.system.lines import LONGEST, decode_lines
@@ -16,6 +17,25 @@ FIELD = "translation"
 """The key or column with a sentence for each language's code, as in the data sets of Hugging Face."""
 BATCH = 1024
 """Rows of parquet in memory at a time."""
+
+
+def head(path: Path, member: str | None, kind: str) -> list[str]:
+    """Return the cells of the first line of a table, or the keys of its first record; of other formats, nothing."""
+    if kind == "parquet":
+        with _parquet(path) as file:
+            names: list[str] = file.schema_arrow.names
+        return [] if FIELD in names else names
+    if kind not in ("tsv", "jsonl"):
+        return []
+    with opened(path, member) as stream:
+        line = stream.readline(LONGEST).decode("utf-8-sig", "replace").rstrip("\r\n")
+    if kind == "tsv":
+        return line.split("\t")
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        return []
+    return [*(record[FIELD] if isinstance(record.get(FIELD), dict) else record)] if isinstance(record, dict) else []
 
 
 def read_tsv(stream: BinaryIO, name: str, languages: Sequence[str], columns: Sequence[str] | Mapping[str, str]) -> (
@@ -101,26 +121,32 @@ def read_parquet(path: Path, languages: Sequence[str], keys: Mapping[str, str]) 
         ConfigError: the package pyarrow is missing.
         DataError: the file is damaged, or lacks a language.
     """
+    wanted = [keys[code] for code in languages]
+    with _parquet(path) as file:
+        names = file.schema_arrow.names
+        nested = FIELD in names and file.schema_arrow.field(FIELD).type.num_fields > 0
+        if not nested and (missing := [key for key in wanted if key not in names]):
+            raise DataError(
+                f"{path}: expected a column {FIELD} or {missing[0]}, got {', '.join(names)}; fix columns: in the "
+                "source's declaration"
+            )
+        for batch in file.iter_batches(BATCH, columns=[FIELD] if nested else wanted):
+            for record in batch.to_pylist():
+                yield _cells(record[FIELD] if nested else record, wanted, path)
+
+
+@contextmanager
+def _parquet(path: Path) -> Iterator[Any]:
     try:
-        from pyarrow import lib, parquet, types
+        from pyarrow import lib, parquet
     except ImportError:
         raise ConfigError(
             f"{path}: expected the package pyarrow, which reads parquet, got none; python3 envs/install.py run sources"
         ) from None
     check_regular(path)
-    wanted = [keys[code] for code in languages]
     try:
         with unpacking(path, "parquet"), parquet.ParquetFile(path) as file:
-            names = file.schema_arrow.names
-            nested = FIELD in names and types.is_nested(file.schema_arrow.field(FIELD).type)
-            if not nested and (missing := [key for key in wanted if key not in names]):
-                raise DataError(
-                    f"{path}: expected a column {FIELD} or {missing[0]}, got {', '.join(names)}; fix columns: in the "
-                    "source's declaration"
-                )
-            for batch in file.iter_batches(BATCH, columns=[FIELD] if nested else wanted):
-                for record in batch.to_pylist():
-                    yield _cells(record[FIELD] if nested else record, wanted, path)
+            yield file
     except lib.ArrowException as error:
         raise DataError(f"{path}: expected parquet, got a damaged file ({error}); make it or download it again") from (
             None
