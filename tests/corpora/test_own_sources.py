@@ -274,6 +274,11 @@ BAD: dict[str, tuple[dict[str, Any], Callable[[], bytes], str]] = {
     "no member": ({"source": "a.zip", **BOTH}, lambda: zipped(OTHER), r"expected one file for each of \.en, \.de"),
     "cut zst": ({"source": "a.tmx.zst", **BOTH}, lambda: zst(tmx())[:-10], "expected zstd, got a damaged file"),
     "cut parquet": ({"source": "a.parquet", **BOTH}, lambda: parquet()[:-10], "expected parquet, got a damaged file"),
+    "packed parquet": (
+        {"source": "a.zip", **BOTH},
+        lambda: zipped({"a.parquet": parquet()}),
+        "expected parquet that is not packed",
+    ),
     "no parquet": ({"source": "a.parquet", "languages": ["en", "fr"]}, parquet, "expected one sentence under fr"),
     "columns": ({"source": "a.tsv", "columns": ["en", "de"]}, tsv, "line 1: expected 2 tab-separated columns, got 3"),
     "head": ({"source": "a.tsv", "columns": {"en": "English", "de": "German"}}, tsv, "line 1: expected a column named"),

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from nmt.corpora.formats.packed import opened, unpacking
+from nmt.corpora.formats.packed import is_archive, is_packed, opened, unpacking
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import check_regular
 from nmt.system.lines import LONGEST, decode_lines
@@ -143,6 +143,8 @@ def _parquet(path: Path) -> Iterator[Any]:
         raise ConfigError(
             f"{path}: expected the package pyarrow, which reads parquet, got none; python3 envs/install.py run sources"
         ) from None
+    if is_packed(path) or is_archive(path):
+        raise ConfigError(f"{path}: expected parquet that is not packed, got a packed file; unpack it, and name that")
     check_regular(path)
     try:
         with unpacking(path, "parquet"), parquet.ParquetFile(path) as file:
