@@ -1,15 +1,21 @@
 """What building a table would do: what is there, what is missing, and how long it may take (``nmt check``)."""
 
 from collections.abc import Iterator
+from itertools import chain, islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from nmt.config.models import MultimodalConfig
 from nmt.config.system import System
-from nmt.corpora.catalogue import TRAIN_SAMPLE
+from nmt.corpora.catalogue import TRAIN_SAMPLE, fetch
+from nmt.corpora.own import custom_parts
+from nmt.plan.commands import CHECKSUMS
 from nmt.plan.layout import SAMPLE, table_path
 from nmt.plan.plan import Plan
 from nmt.reproduce.estimate import Estimate, decoding, estimate, job_seconds, spoken
 from nmt.reproduce.runs import Run
+from nmt.system.errors import DataError
+from nmt.system.lines import count_lines, read_lines
 from nmt.system.workers import available_cores
 
 START = 4.0
@@ -28,11 +34,12 @@ def check(plan: Plan, table: str, cores: int | None = None) -> Iterator[str]:
         cores: those that the workflow will use; None: all.
 
     Raises:
-        ConfigError, DataError: text that the table needs is missing or faulty.
+        ConfigError, DataError: text or other systems' translations that the table needs are missing or faulty.
     """
     cores = cores or available_cores()
     runs = [Run(plan, table, *run) for run in plan.runs(table)]
     yield f"{table_path(table)}: {_count(len(plan.table(table).rows), 'row')}, {_count(len(runs), 'training')}"
+    yield from _check_outputs(plan, table)
     estimates, unknown, total, starts = dict[str, Estimate](), list[str](), START, OF_TABLE
     for name in dict.fromkeys(run.name for run in runs):
         system = plan.system(table, name)
@@ -59,6 +66,43 @@ def check(plan: Plan, table: str, cores: int | None = None) -> Iterator[str]:
     yield f"  starts of jobs, scoring, report and tracking: {spoken(rest)}"
     whole = f"without {', '.join(unknown)}" if unknown else "in all"
     yield f"{whole}: about {spoken(total + rest)} on {cores} of the cores here, if nothing else runs here"
+
+
+def _check_outputs(plan: Plan, table: str) -> Iterator[str]:
+    """Yield a line about each file of another system's translations; raises DataError if its lines are too many or few.
+
+    Those of a sample of the training text are not counted, as the sample is drawn from cleaned text.
+    """
+    chosen = plan.table(table)
+    for row in chosen.rows:
+        test = chosen.test_of(row)
+        if row.hypotheses and test != TRAIN_SAMPLE:
+            system = plan.tested(table, chosen.text_system(row) or "", test, row.pair)
+            lines, raw = sum(1 for _ in read_lines(row.hypotheses)), plan.layout.raw(system)
+            made = raw / f"{test}.{system.target}"
+            if not made.exists() or count_lines(made) != lines:  # an earlier run may have had another limit
+                wanted = _lines_of(plan, system, test)
+                if lines != wanted:
+                    raise DataError(
+                        f"{row.hypotheses}: expected a line for each of {wanted:,} sentences of {test} of "
+                        f"{system.corpus}, got {lines:,}; line n must translate line n of the test set"
+                    )
+            yield f"row '{row.label}': {row.hypotheses} has {lines:,} lines, as many as {test}"
+
+
+def _lines_of(plan: Plan, system: System, test: str) -> int:
+    """The sentences of a test set, read from where its corpus comes from."""
+    settings, custom = plan.settings, plan.settings.corpora.get(system.corpus)
+    if custom and test != "valid":  # validation text may lose pairs to test text
+        parts = custom_parts(system.corpus, custom, system.languages, settings.mirror, CHECKSUMS)[test]
+        return sum(1 for _ in islice(chain.from_iterable(part.lines() for part in parts), settings.limit))
+    with TemporaryDirectory() as scratch:
+        raw, limit = Path(scratch, "raw"), settings.limit
+        fetch(
+            system.corpus, system.languages, raw, mirror=settings.mirror, limit=limit, custom=custom,
+            checksums=CHECKSUMS,
+        )  # fmt: skip
+        return count_lines(raw / f"{test}.{system.target}")
 
 
 def _of_text(table: str, name: str, system: System, found: Estimate) -> Iterator[str]:

@@ -112,6 +112,22 @@ def test_a_path_in_place_of_a_name_is_told(path: str) -> None:
     assert run("check", path) == (1, f"nmt: TABLE: expected the name of a table, such as mine, got the path {path}\n")
 
 
+@pytest.mark.parametrize(("lines", "limit", "code"), [(300, None, 0), (299, None, 1), (300, 20, 1), (20, 20, 0)])
+def test_translations_of_others_have_as_many_lines_as_their_test_set(
+    own: Path, lines: int, limit: int | None, code: int
+) -> None:
+    table = own / "workflow/tables/mine.yaml"
+    value = yaml.safe_load(table.read_text())
+    value["rows"] = [{"label": "Theirs", "hypotheses": "theirs.de"}]
+    table.write_text(yaml.safe_dump(value))
+    (own / "theirs.de").write_text("Ein Hund.\n" * lines)
+    with (own / "config.yaml").open("a") as settings:
+        settings.write(f"limit: {limit or 'null'}\n")
+    got, said = run("check", "mine", "--cores", "1")
+    wanted = f"{limit or 300} sentences of held_out of mine, got {lines}" if code else f"has {lines} lines, as many as"
+    assert got == code and wanted in " ".join(said.split())
+
+
 def test_durations() -> None:
     assert [spoken(seconds) for seconds in (4.2, 89, 300, 7200)] == ["4 s", "89 s", "5 min", "2.0 h"]
     found = Estimate(per_sentence=0.1)
