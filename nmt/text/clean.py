@@ -76,7 +76,7 @@ def clean(raw: Path, out: Path, recipe: Cleaning, languages: str, jobs: int = 1,
     """
     corpus = read_json(raw / "corpus.json")
     settings = {"corpus": corpus["corpus"], "languages": languages, "cleaning": recipe.model_dump(mode="json")}
-    settings |= {key: corpus[key] for key in ("licence", "images", "parts") if key in corpus}
+    settings |= {key: corpus[key] for key in ("licence", "images", "parts", "tags") if key in corpus}
     texts = {split: [raw / f"{split}.{language}" for language in languages.split("-")] for split in corpus["splits"]}
     chunks = Chunks(out, mark([settings, CHUNK], chain.from_iterable(texts.values())), CHUNK)
     with stream_map(jobs) as run:
@@ -185,8 +185,9 @@ def _clean_chunks(
     numbers = chunks.numbers(lines, shard)
     pairs = zip(*(read_lines(file, numbers.start * CHUNK) for file in files), strict=True)
     languages = [file.suffix.removeprefix(".") for file in files]
-    apart = read_json(files[0].with_name("corpus.json"))["corpus"] in JOINERS_APART
-    work = partial(_clean_batch, [Cleaner(recipe, language, apart) for language in languages], split == "train")
+    corpus = read_json(files[0].with_name("corpus.json"))
+    cleaners = [Cleaner(recipe, language, corpus["corpus"] in JOINERS_APART) for language in languages]
+    work = partial(_clean_batch, cleaners, split == "train", corpus.get("tags", []))
     with Progress(f"clean {split}", min(lines, CHUNK * len(numbers)), "pair") as shown:
         for place, block in chunks.missing(pairs, numbers, f"{split}-"):
             with atomic_directory(place) as part:
@@ -207,13 +208,14 @@ def _write_chunk(folder: Path, batches: Iterable[Cleaned], shown: Progress) -> N
     write_json(folder / COUNTS, counts)
 
 
-def _clean_batch(cleaners: Sequence[Cleaner], training: bool, batch: list[Pair]) -> Cleaned:
+def _clean_batch(cleaners: Sequence[Cleaner], training: bool, tags: Sequence[str], batch: list[Pair]) -> Cleaned:
     """Clean one batch in a worker; return its bytes for each file of its chunk, and its counts."""
     recipe, (source_cleaner, target_cleaner) = cleaners[0].recipe, cleaners
     spaceless = [is_spaceless(cleaner.language) for cleaner in cleaners]
     counts, kept, flags = Counter(read=len(batch)), list[Pair](), bytearray()
     if training and recipe.noise != Noise():
-        spoiled = [noisy(pair, recipe.noise, (source_cleaner.language, target_cleaner.language)) for pair in batch]
+        codes = source_cleaner.language, target_cleaner.language
+        spoiled = [noisy(pair, recipe.noise, codes, tags) for pair in batch]
         batch = [pair for pair, _ in spoiled]
         counts.update(f"noise_{kind}" for _, kinds in spoiled for kind in kinds)
     for side, cleaner in enumerate(cleaners):

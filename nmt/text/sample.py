@@ -43,9 +43,10 @@ def sample(raw: Path, clean: Path, out: Path, languages: str, count: int) -> Non
         raise DataError(f"{clean}: expected the cleaned pairs of {raw}, got other pairs; delete it and clean again")
     wanted = set(evenly(total, count).tolist())
     kept = (pair for number, pair in enumerate(_pairs(raw, codes), 1) if str(number) not in dropped)
-    noise = Cleaning.model_validate(read_json(clean / "report.json")["cleaning"]).noise
+    report = read_json(clean / "report.json")
+    noise, tags = Cleaning.model_validate(report["cleaning"]).noise, report.get("tags", [])
     chosen = [
-        (noisy(before, noise, (base(codes[0]), base(codes[1])))[0], after)
+        (noisy(before, noise, (base(codes[0]), base(codes[1])), tags)[0], after)
         for i, (before, after) in enumerate(zip(kept, _pairs(clean, codes), strict=True))
         if i in wanted
     ]

@@ -115,7 +115,8 @@ def mix(raw: Path, text: Path, translations: Path, out: Path, languages: str, co
             urls = dict.fromkeys(source["url"][language] for source in description["sources"]["train"])
             file = part / f"train.{language}"
             facts |= {"lines": count_lines(file), "sha256": sha256(file), "url": " ".join(urls)}
-        write_json(part / "corpus.json", description)
+        tags = [*corpus.get("tags", []), *([tag] if tag else [])]
+        write_json(part / "corpus.json", description | ({"tags": tags} if tags else {}))
 
 
 def _pairs(translations: Path, text: Path) -> int:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from commands import run
 
+from nmt.config.data import Cleaning
 from nmt.config.decoding import Decoding
 from nmt.config.models import MultimodalConfig
 from nmt.config.system import AddedText
@@ -22,6 +23,8 @@ from nmt.plan.helpers import check_own_files
 from nmt.plan.plan import Plan
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.warnings import read_warnings, recorded
+from nmt.text.clean import clean
+from nmt.text.sample import sample
 from nmt.translation.augment import seconds, translate_text
 from nmt.translation.translator import Translator
 
@@ -72,6 +75,18 @@ def test_true_pairs_first_as_often_as_asked_then_the_tagged_ones(parts: list[Pat
     urls = [made["splits"]["train"][language]["url"] for language in ("en", "de")]
     assert urls == ["u translated by a model", "v more's training text"]
     assert made["splits"]["train"]["de"]["lines"] == 8 and made["splits"]["valid"]["de"]["lines"] == 2
+
+
+@pytest.mark.parametrize("noise", ["tags", "upper", "typos"])
+def test_noise_leaves_the_tag_of_added_text_as_it_is(parts: list[Path], tmp_path: Path, noise: str) -> None:
+    code, output = run("mix", *parts, tmp_path / "out", "--languages", "en-de", "--tag", "mt")
+    assert code == 0, output
+    recipe = Cleaning.model_validate({"lowercase": False, "tokenize": "none", "noise": {noise: 1}})
+    clean(tmp_path / "out", tmp_path / "clean", recipe, "en-de")
+    sample(tmp_path / "out", tmp_path / "clean", tmp_path / "sample", "en-de", 100)
+    for file in (tmp_path / "clean/train.en", tmp_path / "sample/raw/train_sample.en"):
+        *_, added = file.read_text().splitlines()
+        assert added.startswith("mt ")
 
 
 def test_what_was_translated_forward_is_the_target_of_true_sources(parts: list[Path], tmp_path: Path) -> None:

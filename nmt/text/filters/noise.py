@@ -2,6 +2,7 @@
 
 import random
 import re
+from collections.abc import Sequence
 
 from nmt.config.corpus.noise import Noise
 
@@ -13,14 +14,19 @@ _END = re.compile(r"[\s.,:;!?…。．！？؟۔।॥]+$")
 _WORD = re.compile(r"\w+(?:['’]\w+)*")
 
 
-def noisy(pair: Pair, noise: Noise, languages: tuple[str, str]) -> tuple[Pair, list[str]]:
+def noisy(pair: Pair, noise: Noise, languages: tuple[str, str], tags: Sequence[str] = ()) -> tuple[Pair, list[str]]:
     """Return a raw pair with noise, and the kinds of noise that it got.
 
     Args:
         pair: source and target.
         noise: the share of each kind.
         languages: codes of both sides, for upper case.
+        tags: words before added sources; such a word stays as it is.
     """
+    mark, space, rest = pair[0].partition(" ")
+    if mark in tags:
+        (source, target), chosen = noisy((rest, pair[1]), noise, languages)
+        return (mark + space + source, target), chosen
     draw = random.Random("\n".join([str(noise.seed), *pair]))
     chosen = [kind for kind in Noise.model_fields if kind != "seed" and draw.random() < getattr(noise, kind)]
     source, target = pair
