@@ -282,6 +282,11 @@ BAD: dict[str, tuple[dict[str, Any], Callable[[], bytes], str]] = {
     "no parquet": ({"source": "a.parquet", "languages": ["en", "fr"]}, parquet, "expected one sentence under fr"),
     "columns": ({"source": "a.tsv", "columns": ["en", "de"]}, tsv, "line 1: expected 2 tab-separated columns, got 3"),
     "head": ({"source": "a.tsv", "columns": {"en": "English", "de": "German"}}, tsv, "line 1: expected a column named"),
+    "other languages": (
+        {"source": "a.tmx", "languages": ["en", "fr"]},
+        tmx,
+        "expected translation units in en and fr, got none with all of them; the file.s languages are EN-us, de:",
+    ),
     "no such pairs": ({"source": "a.tmx", **BOTH, "lines": [9, 10]}, tmx, "got no pair; the file is empty, or lines:"),
     "no json": ({"source": "a.jsonl", **BOTH}, tsv, "line 1: expected a JSON object"),
     "json keys": ({"source": "a.jsonl", "languages": ["en", "fr"]}, jsonl, "line 1: expected text under en and fr"),

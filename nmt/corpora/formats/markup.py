@@ -17,6 +17,8 @@ BLOCK = 2**16
 """Bytes read at a time."""
 UNFINISHED = 2**22
 """Most bytes of a mark, such as ``<tuv …>``; the parser holds it in memory."""
+SHOWN = 20
+"""Most languages of a file that a message lists."""
 DEPTH = 100
 """Most elements inside each other."""
 CODE = {"bpt", "ept", "ph", "it", "ut"}
@@ -107,12 +109,16 @@ class _Memory(_Segments):
         super().__init__(name)
         self.languages, self.matches = languages, _matcher(languages, codes)
         self.unit, self.language, self.skipped = dict[str, str](), "", 0
+        self.complete, self.found = 0, dict[str, None]()
 
     def started(self, tag: str, attributes: Mapping[str, str]) -> None:
         if tag == "tu":
             self.unit = {}
         elif tag == "tuv":
-            self.language = self.matches(attributes.get("xml:lang") or attributes.get("lang") or "")
+            code = attributes.get("xml:lang") or attributes.get("lang") or ""
+            self.language = self.matches(code)
+            if len(self.found) < SHOWN:
+                self.found[code] = None
 
     def segment(self, text: str) -> None:
         self.unit.setdefault(self.language, text)
@@ -121,6 +127,7 @@ class _Memory(_Segments):
         if tag == "tu":
             if all(language in self.unit for language in self.languages):
                 self.rows.append(tuple(self.unit[language] for language in self.languages))
+                self.complete += 1
             else:
                 self.skipped += 1
 
@@ -142,10 +149,16 @@ def read_tmx(
         skipped: is told the number of units that lack a language.
 
     Raises:
-        DataError: the file is damaged or hostile.
+        DataError: the file is damaged or hostile, or no unit has all languages.
     """
     memory = _Memory(name, languages, codes)
     yield from memory.read(stream)
+    if memory.skipped and not memory.complete:
+        raise DataError(
+            f"{name}: expected translation units in {' and '.join(languages)}, got none with all of them; the file's "
+            f"languages are {', '.join(memory.found) or 'not stated'}: choose among them, or say codes: "
+            "in the source's declaration"
+        )
     if memory.skipped:
         skipped(memory.skipped)
 
