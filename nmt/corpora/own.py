@@ -17,7 +17,8 @@ from nmt.system.files import sha256
 from nmt.system.warnings import warn
 
 FORMATS = {
-    ".tsv": "tsv", ".tmx": "tmx", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet", ".xml": "xml",
+    ".tsv": "tsv", ".csv": "csv", ".tmx": "tmx", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet",
+    ".xml": "xml",
 }  # fmt: skip
 """Formats by suffix. An archive has a file for each language, or one member of such a format."""
 
@@ -108,7 +109,7 @@ class OwnPart:
         if not kind:
             raise ConfigError(
                 f"{self.name}: expected a name that ends in {', '.join(FORMATS)}, .zip, or that with .gz, .bz2, .xz, "
-                f".zst, got '{suffix}'; say format:, or name a file for each language"
+                f".zst, got '{suffix}'; say format: in its declaration, rename it, or name a file for each language"
             )
         yield from self._read(kind, path, member, languages, place)
 
@@ -125,8 +126,8 @@ class OwnPart:
             yield from ((line,) for line in Text(path, str(path), member).lines())
             return
         with packed.opened(path, member) as stream:
-            if kind == "tsv":
-                yield from tables.read_tsv(stream, name, languages, columns or self.source.sides)
+            if kind in ("tsv", "csv"):
+                yield from tables.read_columns(stream, name, kind, languages, columns or self.source.sides)
             elif kind == "jsonl":
                 yield from tables.read_jsonl(stream, name, languages, keys)
             elif kind == "tmx":

@@ -215,7 +215,7 @@ def _source(option: str, files: Sequence[str], codes: Sequence[str]) -> dict[str
     if len(files) == 2:
         return {"files": dict(zip(codes, files, strict=True))}
     if remote:
-        columns: Any = list(codes) if packed.bare_suffix(files[0]) == ".tsv" else []
+        columns: Any = list(codes) if packed.bare_suffix(files[0]) in (".tsv", ".csv") else []
     else:
         columns = _columns(files[0], codes)
     return {"source": files[0]} | ({"columns": columns} if columns else {"languages": list(codes)})
@@ -225,8 +225,8 @@ def _columns(file: str, codes: Sequence[str]) -> list[str] | dict[str, str]:
     """The columns of a table: named in its head line, or the first two whose first cell is no number."""
     kind, head = table_head(Path(file).expanduser(), codes)
     if named := columns_named(head, codes):
-        return named if kind == "tsv" or list(named.values()) != list(codes) else []
-    if kind != "tsv":
+        return named if kind in ("tsv", "csv") or list(named.values()) != list(codes) else []
+    if kind not in ("tsv", "csv"):
         return []
     text = [place for place, cell in enumerate(head) if not cell.strip().isdigit()]
     if len(text) < 2:

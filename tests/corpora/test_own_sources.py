@@ -1,6 +1,7 @@
 """The user's own corpora from every format: the same pairs, and one message for each damaged or hostile file."""
 
 import bz2
+import csv as csv_module
 import gzip
 import io
 import json
@@ -44,6 +45,15 @@ def text(side: int, pairs: list[tuple[str, str]] = PAIRS) -> bytes:
 
 def tsv() -> bytes:
     return "".join(f"{n}\t{german}\t{english}\n" for n, (english, german) in enumerate(PAIRS)).encode()
+
+
+def csv(separator: str, head: list[str]) -> bytes:
+    """As spreadsheets write it: cells in quotation marks where they need them, and line ends within cells."""
+    file = io.StringIO(newline="")
+    writer = csv_module.writer(file, delimiter=separator)
+    rows = [[str(n), german.replace("\u2028", "\r\n"), english] for n, (english, german) in enumerate(PAIRS)]
+    writer.writerows([head, *rows] if head else rows)
+    return file.getvalue().encode("utf-8-sig")
 
 
 def tmx(pairs: list[tuple[str, str]] = PAIRS) -> bytes:
@@ -137,6 +147,12 @@ FORMATS: dict[str, tuple[dict[str, Any], Callable[[], dict[str, bytes]]]] = {
     "xz": ({"en": "a.xz", "de": "a.bz2"}, lambda: {"a.xz": lzma.compress(text(0)), "a.bz2": bz2.compress(text(1))}),
     "zst": ({"en": "a.en.zst", "de": "a.de.zst"}, lambda: {"a.en.zst": zst(text(0)), "a.de.zst": zst(text(1))}),
     "tsv": ({"source": "a.tsv", "columns": ["_", "de", "en"]}, lambda: {"a.tsv": tsv()}),
+    "csv": ({"source": "a.csv", "columns": ["_", "de", "en"]}, lambda: {"a.csv": csv(",", [])}),
+    "csv named": (
+        {"source": "a.csv", "columns": {"en": "in English, maybe", "de": "German"}},
+        lambda: {"a.csv": csv(";", ["id", "German", "in English, maybe"])},
+    ),
+    "csv tabs": ({"source": "a.txt", "format": "csv", "columns": ["_", "de", "en"]}, lambda: {"a.txt": csv("\t", [])}),
     "named": (NAMED, lambda: {"a.tsv.gz": gzip.compress(b"id\tGerman\tEnglish\n" + tsv())}),
     "tmx": ({"source": "a.tmx", **BOTH}, lambda: {"a.tmx": tmx()}),
     "utf16": ({"source": "a.tmx", **BOTH}, lambda: {"a.tmx": utf16(tmx())}),
@@ -253,6 +269,18 @@ def test_units_without_a_language_are_counted(tmp_path: Path) -> None:
     assert told.count == 1 and read_json(tmp_path / "raw/corpus.json")["sources"]["train"][0]["pairs"] == 4
 
 
+@pytest.mark.parametrize(
+    ("cell", "lines"), [('"Say ""yes"" now."', [1]), ('"Say" ""', []), ('"Yes," he said, "no."', [])]
+)
+def test_quotation_marks_around_the_cells_of_tsv_are_told(tmp_path: Path, cell: str, lines: list[int]) -> None:
+    own = corpus(tmp_path, {"source": "a.tsv", **BOTH}, {"a.tsv": f"{cell}\tx\ny\tz\n".encode()})
+    with recorded("download", tmp_path / "raw"):
+        fetch("own", "en-de", tmp_path / "raw", custom=own)
+    told = [warning for warning in read_warnings(tmp_path / "raw") if warning.kind == "quoted cells"]
+    assert [warning.count for warning in told] == lines
+    assert (tmp_path / "raw/train.en").read_text().splitlines()[0] == cell  # kept
+
+
 BOMB = b'<!DOCTYPE tmx [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]>'
 EXTERNAL = b'<!DOCTYPE t [<!ENTITY x SYSTEM "file:///etc/passwd">]><t>&x;</t>'
 ENTITIES, DOCUMENTS = "expected segments of text, got a file that declares entities", "a document with other segments"
@@ -280,7 +308,7 @@ BAD: dict[str, tuple[dict[str, Any], Callable[[], bytes], str]] = {
         "expected parquet that is not packed",
     ),
     "no parquet": ({"source": "a.parquet", "languages": ["en", "fr"]}, parquet, "expected one sentence under fr"),
-    "columns": ({"source": "a.tsv", "columns": ["en", "de"]}, tsv, "line 1: expected 2 tab-separated columns, got 3"),
+    "columns": ({"source": "a.tsv", "columns": ["en", "de"]}, tsv, "line 1: expected 2 columns, got 3"),
     "head": ({"source": "a.tsv", "columns": {"en": "English", "de": "German"}}, tsv, "line 1: expected a column named"),
     "other languages": (
         {"source": "a.tmx", "languages": ["en", "fr"]},
@@ -288,13 +316,15 @@ BAD: dict[str, tuple[dict[str, Any], Callable[[], bytes], str]] = {
         "expected translation units in en and fr, got none with all of them; the file.s languages are EN-us, de:",
     ),
     "no such pairs": ({"source": "a.tmx", **BOTH, "lines": [9, 10]}, tmx, "got no pair; the file is empty, or lines:"),
+    "csv columns": ({"source": "a.csv", "columns": ["en", "de"]}, lambda: csv(",", []), "line 1: expected 2 columns"),
+    "csv quotes": ({"source": "a.csv", **BOTH}, lambda: b'a,b\n"c,d\n', "line 2: expected CSV with ',' between cells"),
     "no json": ({"source": "a.jsonl", **BOTH}, tsv, "line 1: expected a JSON object"),
     "json keys": ({"source": "a.jsonl", "languages": ["en", "fr"]}, jsonl, "line 1: expected text under en and fr"),
     "half a character": ({"source": "a.jsonl", **BOTH}, lambda: jsonl().replace(b": \"", b": \"\\ud83d", 1), HALF),
     "other documents": ({"source": "a.xml", **BOTH}, lambda: xml().replace(b'id="3"', b'id="9"', 1), DOCUMENTS),
     "twice": ({"source": "a.xml", **BOTH}, lambda: xml().replace(b'id="3"', b'id="2"'), "two segments with the id '2'"),
     "no end": ({"en": "a.sgm", "de": "valid.de"}, lambda: b"<seg id=1>\nA dog", "expected </seg> after each <seg>"),
-    "unknown": ({"source": "a.docx", **BOTH}, tsv, "say format:"),
+    "unknown": ({"source": "a.docx", **BOTH}, tsv, "say format: in its declaration"),
     "checksum": ({"source": "a.tmx", **BOTH, "sha256": "0" * 64}, tmx, "wrong checksum: expected SHA-256 000"),
 }  # fmt: skip
 

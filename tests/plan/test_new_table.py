@@ -57,6 +57,13 @@ def test_a_table_begins_with_names_or_with_text(tmp_path: Path, head: str, colum
     assert _columns(str(tmp_path / "a.tsv"), ["en", "de"]) == columns
 
 
+def test_csv_begins_with_names_or_with_text(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text('id;"English";German\n')
+    assert _columns(str(tmp_path / "a.csv"), ["en", "de"]) == {"en": "English", "de": "German"}
+    (tmp_path / "a.csv").write_text('7,"A dog, and\na cat.",Ein Hund.\n')
+    assert _columns(str(tmp_path / "a.csv"), ["en", "de"]) == ["_", "en", "de"]
+
+
 def test_two_scripts_of_a_language_are_two_columns(tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_text("zh_Hans\tzh_Hant\n")
     assert _columns(str(tmp_path / "a.tsv"), ["zh_Hant", "zh_Hans"]) == {"zh_Hant": "zh_Hant", "zh_Hans": "zh_Hans"}

@@ -90,7 +90,7 @@ def test_alignments_of_the_whole_text_do_not_fit_a_sample(own: Path) -> None:
 def test_a_system_with_a_parent_is_estimated(own: Path) -> None:
     table = own / "workflow/tables/mine.yaml"
     value = yaml.safe_load(table.read_text())
-    name, general = next(iter(value["systems"].items()))
+    name = next(iter(value["systems"]))
     other = {"corpus": "mine", "languages": "en-de", "training": {"updates": 2}}
     value["systems"] = {"tuned": other | {"initialise": {"system": f"general/{name}"}}}
     value["rows"] = [{"label": "tuned", "system": "tuned", "at": "last"}]

@@ -14,7 +14,7 @@ REMOTE = r"(https?://|mtdata:|sacrebleu:)"
 """Beginning of the name of a text that is not a file of the user."""
 Hash = Annotated[str, Field(pattern=SHA256)]
 NonEmpty = Annotated[str, Field(min_length=1)]
-Format = Literal["text", "tsv", "tmx", "jsonl", "parquet", "xml"]
+Format = Literal["text", "tsv", "csv", "tmx", "jsonl", "parquet", "xml"]
 
 
 class Slice(Strict):

@@ -1,8 +1,10 @@
-"""Tables with a column for each language: TSV, JSON lines and parquet."""
+"""Tables with a column for each language: TSV, CSV, JSON lines and parquet."""
 
+import csv
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -10,6 +12,7 @@ from nmt.corpora.formats.packed import is_archive, is_packed, opened, unpacking
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import check_regular
 from nmt.system.lines import LONGEST, decode_lines
+from nmt.system.warnings import warn
 
 Row = tuple[str, ...]
 """The sentence of each language that is read, without line ends."""
@@ -17,6 +20,8 @@ FIELD = "translation"
 """The key or column with a sentence for each language's code, as in the data sets of Hugging Face."""
 BATCH = 1024
 """Rows of parquet in memory at a time."""
+SEPARATORS = ",;\t"
+"""What may stand between the cells of CSV; the first line has the file's own most often."""
 
 
 def head(path: Path, member: str | None, kind: str) -> list[str]:
@@ -25,9 +30,11 @@ def head(path: Path, member: str | None, kind: str) -> list[str]:
         with _parquet(path) as file:
             names: list[str] = file.schema_arrow.names
         return [] if FIELD in names else names
-    if kind not in ("tsv", "jsonl"):
+    if kind not in ("tsv", "csv", "jsonl"):
         return []
     with opened(path, member) as stream:
+        if kind == "csv":
+            return next(_csv_rows(stream, str(path)), (1, list[str]()))[1]
         line = stream.readline(LONGEST).decode("utf-8-sig", "replace").rstrip("\r\n")
     if kind == "tsv":
         return line.split("\t")
@@ -38,21 +45,22 @@ def head(path: Path, member: str | None, kind: str) -> list[str]:
     return [*(record[FIELD] if isinstance(record.get(FIELD), dict) else record)] if isinstance(record, dict) else []
 
 
-def read_tsv(stream: BinaryIO, name: str, languages: Sequence[str], columns: Sequence[str] | Mapping[str, str]) -> (
-    Iterator[Row]
-):  # fmt: skip
-    """Yield the rows of tab-separated text.
+def read_columns(
+    stream: BinaryIO, name: str, kind: str, languages: Sequence[str], columns: Sequence[str] | Mapping[str, str]
+) -> Iterator[Row]:
+    """Yield the rows of TSV, where nothing but tabs and line ends is special, or of CSV.
 
     Args:
         stream: the text.
         name: its name in messages.
+        kind: ``tsv`` or ``csv``.
         languages: to read, in this order.
         columns: the language of each column; or the name of each language's column in the head line.
 
     Raises:
         DataError: a row has another number of columns, or the head line lacks a name.
     """
-    rows = enumerate((line.split("\t") for line in decode_lines(stream, name)), 1)
+    rows = _csv_rows(stream, name) if kind == "csv" else _tsv_rows(stream, name)
     if isinstance(columns, Mapping):
         head = next(rows, (1, []))[1]
         if missing := [columns[code] for code in languages if columns[code] not in head]:
@@ -66,10 +74,45 @@ def read_tsv(stream: BinaryIO, name: str, languages: Sequence[str], columns: Seq
     for number, cells in rows:
         if len(cells) != width:
             raise DataError(
-                f"{name}, line {number}: expected {width} tab-separated columns, got {len(cells)}; fix the line, or "
+                f"{name}, line {number}: expected {width} columns, got {len(cells)}; fix the line, or "
                 "columns: in the source's declaration"
             )
         yield tuple(cells[column] for column in chosen)
+
+
+def _tsv_rows(stream: BinaryIO, name: str) -> Iterator[tuple[int, list[str]]]:
+    quoted = 0
+    for number, line in enumerate(decode_lines(stream, name), 1):
+        cells = line.split("\t")
+        quoted += '""' in line and any(map(_is_quoted, cells))
+        yield number, cells
+    if quoted:
+        warn(
+            "quoted cells", name, quoted, f"{quoted:,} lines have cells in quotation marks as in CSV, which are kept",
+            "format: csv in the source's declaration takes them off",
+        )  # fmt: skip
+
+
+def _is_quoted(cell: str) -> bool:
+    """Whether a program has put a cell in quotation marks, and doubled those inside."""
+    inner = cell[1:-1]
+    return len(cell) > 3 and cell[0] == cell[-1] == '"' and '""' in inner and '"' not in inner.replace('""', "")
+
+
+def _csv_rows(stream: BinaryIO, name: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield the number of the last line of each row, and its cells; line ends within a cell become spaces."""
+    lines = decode_lines(stream, name)
+    first = next(lines, "")
+    csv.field_size_limit(LONGEST)
+    separator = max(SEPARATORS, key=first.count)
+    rows = csv.reader((f"{line}\n" for line in chain([first], lines)), delimiter=separator, strict=True)
+    try:
+        for cells in filter(None, rows):  # without empty lines
+            yield rows.line_num, list(map(one_line, cells))
+    except csv.Error as error:
+        raise DataError(
+            f"{name}, line {rows.line_num}: expected CSV with {separator!r} between cells, got {error}; fix the line"
+        ) from None
 
 
 def read_jsonl(stream: BinaryIO, name: str, languages: Sequence[str], keys: Mapping[str, str]) -> Iterator[Row]:
