@@ -34,6 +34,8 @@ def try_lock(path: Path) -> FileLock | None:
     try:
         lock.acquire()
     except Timeout:
+        if not path.exists():
+            path.touch()  # raises where no file can be made, as in /proc
         return None
     except OSError as error:
         if error.errno not in WITHOUT_LOCKS:

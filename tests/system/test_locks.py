@@ -38,6 +38,12 @@ def test_a_holder_that_has_not_written_its_name_is_another_process(tmp_path: Pat
     assert holder(tmp_path / "none") == "another process"
 
 
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="this system has no /proc")
+def test_where_no_file_can_be_made_nobody_is_at_work() -> None:
+    with pytest.raises(OSError, match="No such file or directory: '/proc/.out.lock'"):
+        try_lock(Path("/proc/.out.lock"))
+
+
 def test_a_link_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "lock").symlink_to(tmp_path / "victim")
     with pytest.raises(OSError, match="lock"):
