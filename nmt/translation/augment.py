@@ -47,7 +47,7 @@ def translate_text(
     from nmt.translation.decode_file import decode_file  # imports torch
 
     check_not_input(out, [text])
-    recipe = read_json(model / "cleaning.json")
+    recipe, provenance = (read_json(model / name) for name in ("cleaning.json", "provenance.json"))
     target, source = languages
     source, target = choose_direction(model, read_pairs(recipe["languages"], model / "cleaning.json"), source, target)
     cleaning = build_stored(Cleaning, recipe["cleaning"], model / "cleaning.json")
@@ -60,7 +60,7 @@ def translate_text(
     record = read_json(out.with_name("decoding.json"))
     speed = round(record["sentences"] / max(record["seconds"], 1e-3), 1)
     record |= {"languages": f"{source}-{target}", "text_sha256": sha256(text), "sentences_per_second": speed}
-    record |= {"model": str(model), "provenance": read_json(model / "provenance.json")}
+    record |= {"model": str(model), "provenance": provenance}
     write_json(out.with_name("decoding.json"), record)
     cleaned.unlink()
 

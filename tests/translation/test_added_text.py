@@ -199,6 +199,17 @@ def test_translated_text_is_not_translated_again_when_it_could_not_be_written(
     assert len(out.read_text().splitlines()) == 2
 
 
+def test_a_model_of_unknown_origin_is_refused_before_it_translates(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = shutil.copytree(model, tmp_path / "model")
+    (folder / "provenance.json").unlink()
+    (text := tmp_path / "text.txt").write_text("w1 w2\n")
+    monkeypatch.setattr("nmt.translation.decode_file.decode_file", None)  # would be called to translate
+    with pytest.raises(DataError, match=r"provenance\.json: no such file"):
+        translate_text(folder, text, tmp_path / "out.txt", Decoding(beam=1), "cpu", 1)
+
+
 def test_sentences_that_are_too_long_are_counted_over_all_chunks(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
