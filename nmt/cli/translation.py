@@ -286,12 +286,8 @@ def load_translator(
     gc.disable()
     try:
         from nmt.system.workers import processes_for
-        from nmt.translation.standalone import SETTINGS
         from nmt.translation.translator import Translator
 
-        if (model / SETTINGS).is_file():
-            way = f"python {model / 'translate.py'} translates with it"
-            raise ConfigError(f"{model}: expected a model directory, got an export for CTranslate2; {way}")
         translator = Translator.load(model, device, threads, 1 if single else processes_for(device, threads))
         gc.freeze()
     finally:

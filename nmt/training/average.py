@@ -15,7 +15,7 @@ from nmt.system import machine
 from nmt.system.errors import ConfigError, DataError, fitting
 from nmt.system.files import atomic_directory, copy_file, read_json, sha256, write_json, write_text
 from nmt.text.subwords import SIDES
-from nmt.training.checkpoint import WEIGHTS, Checkpoints, best_of, load_verified, verified_weights, write_tensors
+from nmt.training.checkpoint import WEIGHTS, Checkpoints, best_of, check_model_directory, load_verified, verified_weights, write_tensors
 
 WHERE_IN_STATE = Path("state") / "checkpoints"
 CONFIG = "config.json"
@@ -72,6 +72,7 @@ def ensemble(models: Sequence[Path], out: Path) -> None:
     if len({model.resolve() for model in models}) < len(models):
         raise ConfigError("expected different models for an ensemble, got one twice; name each once")
     for model in models:
+        check_model_directory(model)
         with fitting(model, "a model directory", "write it again with `nmt average`"):
             differs = _differences(model, models[0])
         if differs:

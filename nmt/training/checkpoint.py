@@ -16,12 +16,18 @@ from torch import Tensor, nn, optim
 from nmt.config.models import ModelConfig
 from nmt.models.base import TranslationModel
 from nmt.models.build import outline
-from nmt.system.errors import DataError, fitting
+from nmt.system.errors import ConfigError, DataError, fitting
 from nmt.system.files import UMASK, atomic_directory, build_stored, check_regular, digest, read_json, sha256, write_json
 from nmt.system.warnings import warn
 from nmt.training.distributed import Processes
 
 WEIGHTS, OPTIMIZER, PROGRESS = "weights.safetensors", "optimizer.safetensors", "progress.json"
+EXPORTS = {
+    "translate.json": "an export for CTranslate2; python {0}/translate.py translates with it",
+    "source.spm": "one of Hugging Face; nmt import {0} NEW makes a model directory of it",
+    "MLmodel": "a model of MLflow; its model directory is in {0}/data",
+}
+"""What a folder with such a file is, in place of a model directory, and what to do with it."""
 RESUMABLE = 2  # newest checkpoints that keep the optimiser's state: one more, in case the newest is damaged
 
 
@@ -51,6 +57,22 @@ class Progress:
         better = self.best is None or value > self.best
         self.best, self.since_best = (value, 0) if better else (self.best, self.since_best + 1)
         return better
+
+
+def check_model_directory(folder: Path) -> None:
+    """Check that a folder looks like a model directory of `nmt average`.
+
+    Raises:
+        ConfigError: it is a model for another program.
+        DataError: it has no configuration.
+    """
+    for name, other in EXPORTS.items():
+        if (folder / name).is_file():
+            raise ConfigError(f"{folder}: expected a model directory, got {other.format(folder)}")
+    if not (folder / "config.json").exists():
+        below = (sorted(folder.glob("*/" * depth + "model/config.json")) for depth in range(4))
+        inside = "".join(f"; there is {file.parent}" for file in next(filter(None, below), [])[:5])
+        raise DataError(f"{folder}: no such model directory; expected a config.json in it, as in demo{inside}")
 
 
 class Checkpoints:

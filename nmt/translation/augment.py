@@ -44,9 +44,11 @@ def translate_text(
         ConfigError, DataError: see `nmt.translation.decode_file.decode_file`.
         Interrupted: a signal has asked the process to stop.
     """
+    from nmt.training.checkpoint import check_model_directory
     from nmt.translation.decode_file import decode_file  # imports torch
 
     check_not_input(out, [text])
+    check_model_directory(model)
     recipe, provenance = (read_json(model / name) for name in ("cleaning.json", "provenance.json"))
     target, source = languages
     source, target = choose_direction(model, read_pairs(recipe["languages"], model / "cleaning.json"), source, target)

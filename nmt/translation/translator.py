@@ -30,7 +30,7 @@ from nmt.system.warnings import warn
 from nmt.system.workers import parallel_map
 from nmt.text.characters import is_blank
 from nmt.text.subwords import SIDES, load_vocabularies
-from nmt.training.checkpoint import load_weights, outline_of, verified_weights
+from nmt.training.checkpoint import check_model_directory, load_weights, outline_of, verified_weights
 from nmt.translation.directions import choose_direction, read_pairs
 from nmt.translation.engines.choice import Engines
 
@@ -128,14 +128,11 @@ class Translator:
             workers: processes that share the batches of many sentences on the CPU.
 
         Raises:
-            ConfigError: ``cuda`` was requested, but there is no GPU.
+            ConfigError: ``cuda`` was requested, but there is no GPU; or the directory is an export.
             DataError: a file of the directory is missing or damaged.
         """
         folder = Path(folder)
-        if not (folder / "config.json").exists():
-            below = (sorted(folder.glob("*/" * depth + "model/config.json")) for depth in range(4))
-            inside = "".join(f"; there is {file.parent}" for file in next(filter(None, below), [])[:5])
-            raise DataError(f"{folder}: no such model directory; expected a config.json in it, as in demo{inside}")
+        check_model_directory(folder)
         with fitting(folder):
             return cls(folder, machine.prepare(device, 1 if workers > 1 else threads), workers)
 

@@ -67,11 +67,27 @@ def test_no_output_replaces_a_file_of_the_model(model: Path, tmp_path: Path) -> 
     assert before == {file: file.read_bytes() for file in model.iterdir()}
 
 
-def test_an_export_is_translated_with_by_its_own_program(tmp_path: Path) -> None:
-    for name in ("config.json", "translate.json"):
-        (tmp_path / name).write_text("{}")
-    code, output = run("translate", tmp_path, tmp_path / "translate.json", "--device", "cpu")
-    assert code == 1 and f"got an export for CTranslate2; python {tmp_path / 'translate.py'} translates" in output
+@pytest.mark.parametrize(
+    ("mark", "advice"),
+    [
+        ("translate.json", "an export for CTranslate2; python {}/translate.py translates"),
+        ("source.spm", "one of Hugging Face; nmt import {} NEW makes a model directory"),
+        ("MLmodel", "a model of MLflow; its model directory is in {}/data"),
+    ],
+)
+def test_an_export_is_no_model_directory(model: Path, tmp_path: Path, mark: str, advice: str) -> None:
+    (export := tmp_path / "export").mkdir()
+    for name in ("config.json", mark):
+        (export / name).write_text("{}")
+    (text := tmp_path / "text").write_text("w1\n")
+    for command in (
+        ["translate", export, text],
+        ["translate-text", export, text, tmp_path / "new" / "out"],
+        ["ensemble", model, export, tmp_path / "out"],
+        ["export", export, tmp_path / "out", "--format", "half"],
+    ):
+        code, output = run(*command)
+        assert code == 1 and f"{export}: expected a model directory, got {advice.format(export)}" in output
 
 
 def test_figures_of_lines_that_are_done_are_not_left_out(
