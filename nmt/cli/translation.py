@@ -157,11 +157,12 @@ def translate(
     threads: int | None,
     **search: Any,
 ) -> None:
-    """Translate raw text with MODEL: FILES, standard input, or line by line at a prompt.
+    """Translate raw text with MODEL: FILES, standard input (also as -), or line by line at a prompt.
 
     A line may have many sentences; line n of the output translates line n. Output appears as it is made.
     """
     decoding = decoding_of(search, nbest)
+    files = () if files == (Path("-"),) else files
     at_prompt = check_streams(model, files, out)
     translator = load_translator(model, device, threads, at_prompt, source_language, target_language)
 

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from nmt.config.data import Cleaning
 from nmt.system.errors import DataError
@@ -29,6 +29,7 @@ from nmt.text.subwords import Vocabulary
 
 SETTINGS = "translate.json"
 """File of an export: languages, cleaning recipe, positions of the model."""
+STDIN = Path("-")
 CHUNK = 10_000
 """Lines that are translated before they are written."""
 
@@ -165,7 +166,7 @@ def _say(message: str) -> None:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Translate raw text, one sentence per line.")
-    parser.add_argument("files", nargs="*", type=Path, help="files to translate; none: standard input")
+    parser.add_argument("files", nargs="*", type=Path, help="files to translate; none, or -: standard input")
     parser.add_argument("--out", type=Path, help="file for the translations (default: standard output)")
     parser.add_argument("--beam", type=int, default=5, help="beam size; 1 is greedy search (default: 5)")
     parser.add_argument("--length-penalty", type=float, default=1.0, help="score: log p / length^penalty (default: 1)")
@@ -174,6 +175,11 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, help="CPU threads (default: all cores)")
     parser.add_argument("--compute-type", default="default", help="one of CTranslate2's (default: the export's)")
     return parser.parse_args()
+
+
+def _open(path: Path) -> tuple[BinaryIO, str]:
+    """Open a file to read; return it and its name in messages."""
+    return (sys.stdin.buffer, "standard input") if path == STDIN else (path.open("rb"), str(path))
 
 
 def main() -> None:
@@ -185,7 +191,7 @@ def main() -> None:
     try:
         options = given.device, given.threads, given.compute_type, given.patience
         model = ExportedModel(Path(__file__).parent, *options)
-        streams = [(path.open("rb"), str(path)) for path in given.files] or [(sys.stdin.buffer, "standard input")]
+        streams = [_open(path) for path in given.files or [STDIN]]
         lines = (line for stream, name in streams for line in decode_lines(stream, name))
         with part.open("wb") if part else sys.stdout.buffer as out:
             while chunk := list(islice(lines, CHUNK)):
@@ -194,6 +200,9 @@ def main() -> None:
                 out.flush()
         if part:
             part.replace(given.out)
+    except KeyboardInterrupt:
+        _say("stopped")
+        sys.exit(130)
     except ModuleNotFoundError as error:
         sys.exit(f"translate: this needs the package {error.name}; pip install ctranslate2 sentencepiece sacremoses")
     except OSError as error:

@@ -15,6 +15,7 @@ def test_translate_from_standard_input_and_files(model: Path, tmp_path: Path) ->
     lines = "".join(f"{line}\n" for line in copy_lines(5, 4))
     code, piped = run("translate", model, "--device", "cpu", "--beam", 1, text=lines)
     assert code == 0 and len(piped.splitlines()) == 5
+    assert run("translate", model, "-", "--device", "cpu", "--beam", 1, text=lines) == (0, piped)
     (tmp_path / "a.txt").write_text(lines)
     code, _ = run("translate", model, tmp_path / "a.txt", "--device", "cpu", "--beam", 1, "--out", tmp_path / "b.txt")
     assert code == 0 and (tmp_path / "b.txt").read_text() == piped

@@ -25,6 +25,7 @@ from nmt.system.files import read_json, write_json, write_text
 from nmt.text.cleaner import Cleaner, restore
 from nmt.text.subwords import Vocabulary
 from nmt.training.checkpoint import weights_of, write_tensors
+from nmt.translation import standalone
 from nmt.translation.engines.bundle import bundle
 from nmt.translation.translator import Translator
 
@@ -146,7 +147,7 @@ def test_the_program_of_an_export_needs_nothing_of_ours(model: Path, tmp_path: P
     expected = Translator.load(model, "cpu", 1).translate(raw, Decoding(beam=1))
     assert b"1 of 44 sentences have more than the model's" in done.stderr
     assert len(found) == 44 and found[41] == "" and sum(map(operator.eq, found, expected)) >= 43
-    wrong = subprocess.run(done.args, input=b"w1\n\xff\n", env=environment, capture_output=True, check=False)
+    wrong = subprocess.run([*done.args, "-"], input=b"w1\n\xff\n", env=environment, capture_output=True, check=False)
     assert wrong.returncode == 1 and wrong.stdout == b""
     assert wrong.stderr.decode().startswith("translate: standard input, line 2: expected UTF-8, got byte 0xff")
     (source := tmp_path / "source").write_text("w1\n")
@@ -155,6 +156,19 @@ def test_the_program_of_an_export_needs_nothing_of_ours(model: Path, tmp_path: P
         wrong = subprocess.run(command, env=environment, capture_output=True, check=False)
         assert wrong.stderr.decode().startswith(f"translate: {out}: expected an output file, got a folder or an input")
     assert source.read_text() == "w1\n"
+
+
+def test_the_program_of_an_export_ends_in_one_line_when_it_is_interrupted(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sys, "argv", ["translate.py"])
+    monkeypatch.setattr(standalone, "ExportedModel", interrupt)
+    with pytest.raises(SystemExit) as end:
+        standalone.main()
+    assert end.value.code == 130 and capsys.readouterr().err == "translate: stopped\n"
 
 
 def bundled(folder: Path) -> Any:
