@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt.data import card
+from nmt.system.errors import ConfigError
 from nmt.system.files import read_json, write_text
 from nmt.translation.directions import read_pairs
 
@@ -43,7 +44,8 @@ def write_pyfunc(model: Path, out: Path) -> None:
             loader_module=__name__,
             data_path=str(model),
             code_paths=[str(Path(__file__).parent.parent)],
-            signature=ModelSignature(inputs=text, outputs=text, params=named),
+            # With inputs in it, MLflow would drop all columns but the first, and read a null in JSON as the text None.
+            signature=ModelSignature(outputs=text, params=named),
             pip_requirements=[f"mlflow=={mlflow.__version__}", *installed],  # mlflow-skinny is enough to write it
         )
     write_text(out / card.NAME, card.model_card(model, RUN, "mlflow", card.scores_beside(model)))
@@ -58,13 +60,21 @@ class Predictor:
         self.translator = Translator.load(folder)
 
     def predict(self, lines: Any, params: dict[str, Any] | None = None) -> list[str]:
-        """Translate raw lines: the first column of a data frame, or a sequence of strings; a missing one is empty.
+        """Translate raw lines: a string, several, or a data frame of one column; a missing one is empty.
 
         A model that was trained on several pairs of languages has the params ``from`` and ``to``.
-        """
-        from pandas import isna
 
-        rows = lines.iloc[:, 0] if hasattr(lines, "iloc") else lines
+        Raises:
+            ConfigError: there are several columns.
+        """
+        from pandas import DataFrame, isna
+
+        single = isinstance(lines, str) or getattr(lines, "ndim", 1) == 0  # the server makes an array of a string
+        frame = DataFrame([str(lines)] if single else lines)
+        if frame.shape[1] > 1:
+            names = ", ".join(map(str, frame.columns))
+            raise ConfigError(f"expected one column of text, got {frame.shape[1]} ({names}); choose one")
+        rows = frame.iloc[:, 0] if frame.shape[1] else []
         target, source = ((params or {}).get(name) or None for name in ("to", "from"))
         return self.translator.toward(target, source).translate(["" if isna(row) else str(row) for row in rows])
 

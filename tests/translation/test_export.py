@@ -238,6 +238,7 @@ def test_quantised_weights_are_smaller_and_the_card_says_how_good(model: Path, t
 @pytest.mark.integration
 def test_mlflow_loads_the_pyfunc_and_predicts(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import mlflow
+    import numpy
     import pandas
 
     monkeypatch.setattr(sys, "path", list(sys.path))  # loading adds the model's own copy of the package
@@ -249,6 +250,12 @@ def test_mlflow_loads_the_pyfunc_and_predicts(model: Path, tmp_path: Path, monke
     for missing in (None, float("nan"), pandas.NA):
         column = pandas.DataFrame({"text": pandas.Series([lines[0], missing, lines[2]], dtype=object)})
         assert loaded.predict(column) == expected
+    assert loaded.predict({"text": lines}) == expected and loaded.predict(lines[0]) == expected[:1]
+    assert loaded.predict(numpy.array(lines[0])) == expected[:1]  # the server's, for "inputs": "text"
+    assert loaded.predict(numpy.array([lines[0], None, lines[2]])) == expected  # and for "inputs": ["text", null]
+    assert loaded.predict([]) == []
+    with pytest.raises(ValueError, match=r"expected one column of text, got 2 \(id, text\); choose one"):
+        loaded.predict(pandas.DataFrame({"id": ["1"], "text": ["w1"]}))
     assert (tmp_path / "out" / "code" / "nmt" / "translate.py").exists()
     assert not list((tmp_path / "out").rglob("*.pkl"))
 
