@@ -15,7 +15,15 @@ from nmt.system import machine
 from nmt.system.errors import ConfigError, DataError, fitting
 from nmt.system.files import atomic_directory, copy_file, read_json, sha256, write_json, write_text
 from nmt.text.subwords import SIDES
-from nmt.training.checkpoint import WEIGHTS, Checkpoints, best_of, check_model_directory, load_verified, verified_weights, write_tensors
+from nmt.training.checkpoint import (
+    WEIGHTS,
+    Checkpoints,
+    best_of,
+    check_model_directory,
+    load_verified,
+    verified_weights,
+    write_tensors,
+)
 
 WHERE_IN_STATE = Path("state") / "checkpoints"
 CONFIG = "config.json"

@@ -12,6 +12,7 @@ from nmt.config.decoding import Decoding
 from nmt.config.models import MultimodalConfig
 from nmt.system.errors import ConfigError
 from nmt.system.files import write_text
+from nmt.system.warnings import say
 from nmt.text.subwords import START
 from nmt.translation.align import membership
 from nmt.translation.translator import Attentions, Translation, Translator
@@ -24,6 +25,7 @@ TITLES: dict[Part, str] = {
     "encoder": "Encoder over itself",
     "decoder": "Decoder over its own output",
 }
+LONGEST = 120  # rows or columns of a map that is drawn
 PIECES = 6  # maps per line of a figure with one map per piece
 SPECIAL = {"<s>", "</s>", "<pad>"}
 
@@ -161,6 +163,8 @@ def write(
 ) -> None:
     """Draw the attention of a model while it translated a line, and write the weights as JSON.
 
+    Of more than `LONGEST` pieces or words there is no figure, but a message: it would take minutes.
+
     Args:
         translator: the model.
         line: the cleaned source sentence.
@@ -183,7 +187,12 @@ def write(
     panels = [
         Panel(title, weights, selected.rows, selected.columns) for title, weights in zip(titles, maps, strict=True)
     ]
-    draw(panels, f"{TITLES[part]}: {line}", out, across=len(heads) if len(heads) > 1 else None)
+    if (pieces := max(len(selected.rows), len(selected.columns))) > LONGEST:
+        say(f"{out}.json: its figure would have {pieces} rows or columns, more than {LONGEST}; give a single sentence")
+        for ending in (".png", ".svg"):  # of an earlier line
+            out.with_name(out.name + ending).unlink(missing_ok=True)
+    else:
+        draw(panels, f"{TITLES[part]}: {line}", out, across=len(heads) if len(heads) > 1 else None)
     record = {
         "source": line, "translation": translation.text, "score": translation.score, "part": part,
         "layers": layers, "heads": heads, "rows": selected.rows, "columns": selected.columns,

@@ -163,6 +163,15 @@ def test_the_commands_draw_what_their_json_says(model: Path, tmp_path: Path) -> 
     )
 
 
+def test_a_long_line_has_weights_but_no_figure(model: Path, tmp_path: Path) -> None:
+    (tmp_path / "t").mkdir()
+    (tmp_path / "t" / "1.png").touch()  # of an earlier line
+    options = ["--attention", tmp_path / "t", "--device", "cpu"]
+    code, output = run("translate", model, *options, text="w1 " * 119 + "\n")
+    assert code == 0 and "rows or columns, more than 120; give a single sentence" in output
+    assert [path.name for path in (tmp_path / "t").iterdir()] == ["1.json"]
+
+
 def test_a_model_without_attention_is_refused_before_it_translates(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
