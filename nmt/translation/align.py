@@ -58,9 +58,10 @@ def align(
     heads = source_attentions(translator.model.config)[1]
     if head and head > heads:
         raise ConfigError(f"--head: expected 1 to {heads}, got {head}")
-    alignments = []
-    for source, target in zip(sources, targets, strict=True):
-        alignments.append(_align(translator, translator.clean(source), translator.clean(target, 1), head))
+    alignments, cleaned = [], [translator.clean(source) for source in sources]
+    translator.encode_cut(cleaned)  # warns
+    for source, target in zip(cleaned, targets, strict=True):
+        alignments.append(_align(translator, source, translator.clean(target, 1), head))
         progress(1)
     return alignments
 

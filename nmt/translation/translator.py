@@ -222,7 +222,7 @@ class Translator:
         """
         prefix = self._checked_prefix(decoding)
         lines = ["" if is_blank(line) else line for line in lines]
-        encoded = self._truncate(lines, report_cut)
+        encoded = self.encode_cut(lines, report_cut)
         results = [[Translation("", 0.0, [])] for _ in lines]
 
         def search_batch(indices: list[int]) -> list[list[Hypothesis]]:
@@ -366,8 +366,8 @@ class Translator:
             line[: len(row) + 2] = torch.tensor([ids.bos, *row, ids.eos])
         return padded.to(self.device)
 
-    def _truncate(self, lines: Sequence[str], report_cut: Callable[[int], Any] | None) -> list[list[int]]:
-        """Encode lines and cut them to the number of pieces that the model has positions for."""
+    def encode_cut(self, lines: Sequence[str], report_cut: Callable[[int], Any] | None = None) -> list[list[int]]:
+        """Encode cleaned lines, and cut them to the pieces that the model has positions for, with a warning."""
         encoded, limit = self.encode(lines), self.model.longest - 2  # without BOS and EOS
         if long := [line for line, row in zip(lines, encoded, strict=True) if len(row) > limit]:
             if report_cut:

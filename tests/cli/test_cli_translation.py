@@ -35,6 +35,14 @@ def test_nbest_and_scores_stand_before_the_text(model: Path) -> None:
     assert "--nbest: expected at most --beam, 3, got 4" in run(*options, "--nbest", 4, text=text)[1]
 
 
+def test_a_source_that_is_cut_is_said_by_all_that_read_pairs(model: Path, tmp_path: Path) -> None:
+    (source := tmp_path / "source").write_text("w1 " * 600 + "\nw2\n")
+    (target := tmp_path / "target").write_text("w1\nw2\n")
+    for command in ("align", "logprob"):
+        code, output = run(command, model, source, target, "--device", "cpu")
+        assert code == 0 and "1 of 2 sources were cut to 510 pieces, the model's limit" in output
+
+
 def test_a_line_that_shows_nothing_is_empty(model: Path, tmp_path: Path) -> None:
     text = "w1 w2\n\u200d\n \u200c\ufe0f\u3164\nw4\n"
     translated = run("translate", model, "--device", "cpu", text=text)[1].split("\n")
