@@ -229,7 +229,7 @@ def decoding_of(options: Mapping[str, Any], nbest: int = 1) -> "Decoding":
             )
             raise ConfigError(f"--{str(where).replace('_', '-')}: {message}") from None
         message, names = str(problem["ctx"]["error"]), "|".join(Decoding.model_fields)
-        message = re.sub(rf"\b({names})\b(: true)?", lambda name: f"--{name[1].replace('_', '-')}", message)
+        message = re.sub(rf"\b({names})\b(: true|:(?= ))?", lambda name: f"--{name[1].replace('_', '-')}", message)
         raise ConfigError(message) from None
 
 

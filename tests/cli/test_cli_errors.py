@@ -30,7 +30,7 @@ from nmt.system.files import write_json
         (["translate", "{tmp}", "--sampling", "--temperature", "nan"], "--temperature: input should be a finite"),
         (["translate", "{tmp}", "--sampling", "--temperature", "-1"], "--temperature: input should be greater than"),
         (["translate", "{tmp}", "--top-p", "0.9"], "--top-p needs --sampling, got false"),
-        (["translate", "{tmp}", "--sampling", "--beam", "4"], "--sampling needs --beam: 1, got 4"),
+        (["translate", "{tmp}", "--sampling", "--beam", "4"], "--sampling needs --beam 1, got 4"),
         (["translate", "{tmp}", "--sampling", "--nbest", "4"], "--nbest must not exceed --samples, got 4 and 1"),
         (["clean", "{tmp}", "{tmp}/c", "--languages", "en-en"], "--languages: expected two, source-target, e.g. en-de"),
         (["page", "{tmp}", "{tmp}/latin1"], "latin1: expected a folder to write that is new"),
