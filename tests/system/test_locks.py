@@ -40,7 +40,7 @@ def test_a_holder_that_has_not_written_its_name_is_another_process(tmp_path: Pat
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="this system has no /proc")
 def test_where_no_file_can_be_made_nobody_is_at_work() -> None:
-    with pytest.raises(OSError, match="No such file or directory: '/proc/.out.lock'"):
+    with pytest.raises(OSError, match=r"No such file or directory: '/proc/\.out\.lock'"):
         try_lock(Path("/proc/.out.lock"))
 
 
