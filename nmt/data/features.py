@@ -124,9 +124,18 @@ def pictures_of_split(
 
 
 def feature_fingerprint(config: ModelConfig, features: Path | None) -> dict[str, Any]:
-    """Identify the features of a training: checksums and origin by split; empty for blank pictures or none."""
+    """Identify the features of a training: checksums and origin by split; empty for blank pictures or none.
+
+    Raises:
+        DataError: ``features`` is no folder.
+    """
     if not isinstance(config, MultimodalConfig) or config.images == "blank" or features is None:
         return {}
+    if not features.is_dir():
+        got = "a file" if features.exists() else "which is missing"
+        raise DataError(
+            f"--images: expected a folder with train.npy and valid.npy, got {features}, {got}; name another"
+        )
     return {"images": {split: describe(features / f"{split}.npy") for split in ("train", "valid")}}
 
 

@@ -279,6 +279,14 @@ def test_a_multimodal_model_asks_for_features_and_others_take_none(scenes: Path)
         pictures_of_split(config, None, None, *split)
 
 
+def test_a_training_takes_a_folder_of_features_and_no_file(scenes: Path, tmp_path: Path) -> None:
+    training = "training: {batch: 100 tokens, updates: 1}"
+    options = ["--config", f"{{model: {settings('queries')}, {training}}}", "--device", "cpu"]
+    for images, got in ((scenes / "train.npy", "a file"), (tmp_path / "no", "which is missing")):
+        code, output = run("train", scenes / "encoded", tmp_path / "run", *options, "--images", images)
+        assert code == 1 and f"--images: expected a folder with train.npy and valid.npy, got {images}, {got}" in output
+
+
 @pytest.fixture(scope="module")
 def trained(scenes: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model that has learned to look, by the commands."""
