@@ -164,15 +164,21 @@ def _say(message: str) -> None:
     print(f"translate: {message}", file=sys.stderr)
 
 
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a number from 1, got {text}")
+    return int(text)
+
+
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Translate raw text, one sentence per line.")
     parser.add_argument("files", nargs="*", type=Path, help="files to translate; none, or -: standard input")
     parser.add_argument("--out", type=Path, help="file for the translations (default: standard output)")
-    parser.add_argument("--beam", type=int, default=5, help="beam size; 1 is greedy search (default: 5)")
+    parser.add_argument("--beam", type=_count, default=5, help="beam size; 1 is greedy search (default: 5)")
     parser.add_argument("--length-penalty", type=float, default=1.0, help="score: log p / length^penalty (default: 1)")
     parser.add_argument("--patience", type=float, default=1.0, help="search stops after beam x patience hypotheses")
     parser.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto")
-    parser.add_argument("--threads", type=int, help="CPU threads (default: all cores)")
+    parser.add_argument("--threads", type=_count, help="CPU threads (default: all cores)")
     parser.add_argument("--compute-type", default="default", help="one of CTranslate2's (default: the export's)")
     return parser.parse_args()
 

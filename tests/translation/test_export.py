@@ -171,6 +171,18 @@ def test_the_program_of_an_export_ends_in_one_line_when_it_is_interrupted(
     assert end.value.code == 130 and capsys.readouterr().err == "translate: stopped\n"
 
 
+@pytest.mark.parametrize("option", ["--threads", "--beam"])
+@pytest.mark.parametrize("value", ["-1", "0", "x"])
+def test_the_program_of_an_export_counts_from_one(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], option: str, value: str
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["translate.py", f"{option}={value}"])
+    monkeypatch.setattr(standalone, "ExportedModel", None)  # would be called
+    with pytest.raises(SystemExit):
+        standalone.main()
+    assert f"{option}: expected a number from 1, got {value}" in capsys.readouterr().err
+
+
 def bundled(folder: Path) -> Any:
     """The program of an export as a module."""
     program = write_program(folder / "program.py")
