@@ -131,17 +131,17 @@ def splits(name: str, languages: str, custom: CustomCorpus | None = None) -> lis
         custom: the user's declaration, if the corpus is their own.
 
     Raises:
-        ConfigError: unknown corpus or language; the message names the nearest one. Or the corpus has training or
-            validation text, but not in these languages.
+        ConfigError: unknown corpus or language; the message names the nearest one. Or the corpus has training and
+            validation text, but only one of them in these languages, or no text at all.
     """
     sides = _available(name, custom)
     pair = _sides(name, languages, sides)
     ordered = [*(split for split in TRAINING if split in sides), *(split for split in sides if split not in TRAINING)]
     own = custom.splits if custom else {}
     available = [s for s in ordered if (sources_with(own[s], pair) if custom else set(pair) <= set(sides[s]))]
-    for split in TRAINING[: len(pair)]:
-        if split in sides and split not in available:
-            raise ConfigError(f"corpus '{name}' has no {split} text for {languages}; add it, or choose another pair")
+    lacking = [split for split in TRAINING[: len(pair)] if split in sides and split not in available]
+    if lacking and (not available or set(TRAINING) & set(available)):
+        raise ConfigError(f"corpus '{name}' has no {lacking[0]} text for {languages}; add it, or choose another pair")
     return available
 
 
@@ -154,6 +154,8 @@ def check_known(name: str, own: Iterable[str]) -> None:
 def check_trainable(name: str, languages: str, custom: CustomCorpus | None = None) -> list[str]:
     """Return the same as `splits`; raises ConfigError also if a corpus has no training text."""
     available = splits(name, languages, custom)
+    if "train" not in available and "train" in _available(name, custom):
+        raise ConfigError(f"corpus '{name}' has no train text for {languages}; add it, or choose another pair")
     if "train" not in available:
         raise ConfigError(f"corpus '{name}' has test sets only, nothing to train on; choose another")
     return available
@@ -173,12 +175,12 @@ def names_of_parts(system: System, custom: CustomCorpus | None) -> list[str]:
 
 
 def test_sets(name: str, languages: str, custom: CustomCorpus | None = None) -> list[str]:
-    """Return the test sets for systems trained on a corpus: its own, then those of the corpora in ``tests``.
+    """Return a corpus's test sets in these languages: its own, then those of the corpora in ``tests``.
 
     Raises:
-        ConfigError: as `check_trainable` does.
+        ConfigError: as `splits` does.
     """
-    own = check_trainable(name, languages, custom)
+    own = splits(name, languages, custom)
     others = declared()[name].tests if custom is None and name in declared() else []
     pair = set(languages.split("-"))
     added = [split for other in others for split, known in _available(other, None).items() if pair <= set(known)]

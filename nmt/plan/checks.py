@@ -19,6 +19,7 @@ from nmt.corpora.catalogue import (
     declared,
     names_of_parts,
     pictured,
+    splits,
     test_sets,
     with_corpus_of,
 )
@@ -84,11 +85,14 @@ def _check_test(name: str, table: Table, row: Row, settings: Workflow) -> None:
         for one in system.by_pair:
             check_trainable(one.corpus, one.languages, settings.corpora.get(one.corpus))
         system = system.of_pair(row.pair)
-        tests = test_sets(system.corpus, system.languages, settings.corpora.get(system.corpus))
+        text = system.corpus, system.languages, settings.corpora.get(system.corpus)
+        tests = test_sets(*text)
+        if "train" in splits(*text):  # a pair that is translated without training has test sets alone
+            tests += ["valid", TRAIN_SAMPLE]
     except ConfigError as error:
         raise ConfigError(f"{table_path(name)}: systems.{system_name}: {error}") from None
     what = f"{table_path(name)}: row '{row.label}': {system.corpus} {system.languages} has no test set"
-    choose(what, table.test_of(row), dict.fromkeys([*tests, "valid", TRAIN_SAMPLE]))
+    choose(what, table.test_of(row), dict.fromkeys(tests))
     for metric in ("meteor", "language"):
         if metric in table.requested_metrics:
             _check_language(f"{table_path(name)}: metrics", metric, system.target)

@@ -22,7 +22,7 @@ from nmt.config.corpus.sources import CustomCorpus
 from nmt.config.system import System
 from nmt.corpora import catalogue as corpora
 from nmt.corpora import sources
-from nmt.corpora.catalogue import Declared, fetch, resolve, splits, with_corpus_of
+from nmt.corpora.catalogue import Declared, check_trainable, fetch, resolve, splits, with_corpus_of
 from nmt.corpora.catalogue import test_sets as sets_of
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import read_json
@@ -560,7 +560,7 @@ def test_a_test_set_lies_with_the_corpus_that_holds_it(tmp_path: Path, monkeypat
 def test_test_sets_alone_are_no_training_text() -> None:
     assert splits("flores200", "hi-de") == FLORES
     with pytest.raises(ConfigError, match="'flores200' has test sets only"):
-        sets_of("flores200", "hi-de")
+        check_trainable("flores200", "hi-de")
 
 
 def test_declarations_that_cannot_be_resolved(tmp_path: Path) -> None:

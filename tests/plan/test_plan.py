@@ -149,6 +149,22 @@ def test_validation_and_a_sample_of_the_training_text_are_test_sets_too() -> Non
     assert [folder.name for folder in plain[2]] == ["raw", "clean"]
 
 
+def test_a_pair_without_training_text_is_translated_where_it_has_a_test_set() -> None:
+    de, fr = ({"en": f"{code}.en", code: f"{code}.{code}"} for code in ("de", "fr"))
+    own = {"train": [de, fr], "valid": [de, fr], "tests": {"news": [de, {"de": "de.de", "fr": "fr.fr"}]}}
+    settings = Workflow.model_validate({"tables": ["one"], "corpora": {"own": own}})
+
+    def check(**row: str) -> None:
+        system = {"corpus": "own", "languages": ["de-en", "en-fr"], "training": {"updates": 1}}
+        table = {"caption": "c", "tests": [row.get("test", "news")], "rows": [{"label": "r", "system": "many"} | row]}
+        check_tests("one", Table.model_validate({**table, "systems": {"many": system}}), settings)
+
+    check(pair="de-fr")
+    for row in ({"pair": "de-fr", "test": "valid"}, {"pair": "de-fr", "test": "train_sample"}, {"pair": "en-fr"}):
+        with pytest.raises(ConfigError, match="has no test set"):
+            check(**row)
+
+
 def test_users_files_of_the_pair_only() -> None:
     files = {"en": "a.en", "de": "a.de", "fr": "a.fr"}
     made = plan(corpora={"mine": {"train": files, "valid": files, "tests": {"news": files}}})
