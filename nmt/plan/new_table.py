@@ -205,7 +205,8 @@ def _source(option: str, files: Sequence[str], codes: Sequence[str]) -> dict[str
     """The declaration of one source with both languages, or of a file for each; the option names them in messages."""
     if len(files) > 2:
         raise ConfigError(
-            f"{option}: expected one file with both languages, or two, {' and '.join(codes)}, got {len(files)}"
+            f"{option}: expected one file with both languages, or two, {' and '.join(codes)}, got {len(files)}; of two "
+            "validation files, each needs its own --valid, and so for --test"
         )
     remote = len(files) == 1 and re.match(REMOTE, files[0])
     for file in files:
