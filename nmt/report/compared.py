@@ -1,10 +1,16 @@
 """Grids that compare the systems of a table: what differs between them, and which differences are significant."""
 
 from collections.abc import Sequence
+from typing import Any, get_args
 
+from nmt.config.system import System
+from nmt.config.types import Strict
+from nmt.plan.systems import flatten
 from nmt.report.cells import DISAGREE, NONE, is_own, p_value, search_settings, signed, statistic
 from nmt.report.grid import Grid, heading, telling
 from nmt.system.files import Json
+
+LEFT_OUT = " Of a part that some systems lack, they are those that are not the default."
 
 
 def ablations(data: Json) -> Grid:
@@ -13,6 +19,7 @@ def ablations(data: Json) -> Grid:
     configs = {name: data["systems"][name]["config"] for name in dict.fromkeys(row["system"] for row in rows)}
     differing = _differing(list(configs.values()))
     ways = {"checkpoint": [row["at"] for row in rows], "search": [search_settings(row["decoding"]) for row in rows]}
+    partial = len({frozenset(config) for config in configs.values()}) > 1
     used = {name: values for name, values in ways.items() if len(set(values)) > 1}
     keys = [key for key in telling(data["rows"]) if key not in differing]
     header = ["system", *map(heading, keys), *differing, *used, "BLEU, ours"]
@@ -23,13 +30,37 @@ def ablations(data: Json) -> Grid:
             statistic(row["scores"]["tokenised"]["bleu"]),
         ] for n, row in enumerate(rows if differing else [])
     ]  # fmt: skip
-    return Grid("ablations", "Ablations at a glance", header, body, ["The columns are the settings that differ."])
+    note = f"The columns are the settings that differ.{LEFT_OUT * partial}"
+    return Grid("ablations", "Ablations at a glance", header, body, [note])
 
 
 def _differing(configs: Sequence[dict[str, str]]) -> list[str]:
-    """The keys that do not have the same value in all configurations."""
-    keys = dict.fromkeys(key for config in configs for key in config)
-    return [key for key in keys if len({config.get(key, NONE) for config in configs}) > 1]
+    """The keys that do not have the same value in all configurations.
+
+    Of a part that some systems lack, such as back-translation, only what is not the default; all of it if nothing is.
+    """
+    keys, defaults = dict.fromkeys(key for config in configs for key in config), _defaults(System, "")
+    parts = {key: [other for other in keys if other.startswith(f"{key}.")] for key in keys}
+    differing = {key for key in keys if len({c.get(key, defaults.get(key, NONE)) for c in configs}) > 1}
+    for part, inner in parts.items():
+        if inner:  # the part itself is null where it is missing
+            differing -= {part}
+            differing |= set() if differing & set(inner) else set(inner)
+    return [key for key in keys if key in differing]
+
+
+def _defaults(kind: Any, prefix: str) -> dict[str, str]:
+    """The default values below a key, of all kinds that its value may have; keys joined by dots."""
+    found = dict[str, str]()
+    if not (isinstance(kind, type) and issubclass(kind, Strict)):
+        return {key: value for part in get_args(kind) for key, value in _defaults(part, prefix).items()}
+    for name, field in kind.model_fields.items():
+        key = f"{prefix}{name}"
+        found |= _defaults(field.annotation, f"{key}.")
+        if not field.is_required():
+            default = field.default
+            found |= flatten(default.model_dump(mode="json") if isinstance(default, Strict) else default, key)
+    return found
 
 
 def comparisons(data: Json) -> Grid:

@@ -16,6 +16,7 @@ from PIL import Image
 from nmt.config.system import System
 from nmt.config.table import OVERLAYS, Table
 from nmt.plan.layout import Layout
+from nmt.plan.systems import published_config
 from nmt.report import html
 from nmt.report.cells import duration, number
 from nmt.report.figures.plots import TITLES, draw
@@ -648,6 +649,21 @@ def test_ablations_show_the_settings_that_differ(built: Built) -> None:
     assert [row[:3] for row in grid.rows] == [["Small, after 2 epochs", "6", "epoch 2"], ["Large", "8", "best"]]
     same = built.data | {"systems": dict.fromkeys(built.data["systems"], built.data["systems"]["small"])}
     assert "ablations" not in [grid.name for grid in grids(same)]
+
+
+def test_ablations_leave_out_the_defaults_of_a_part_that_some_systems_lack(built: Built) -> None:
+    added = {"model": "toy/back", "text": "toy", "decoding": {"beam": 1, "sampling": True}}
+    for part, shown in (
+        ({"back_translation": added}, ["model", "text", "decoding.sampling"]),
+        ({"training": {"epochs": 4, "consistency": {}}}, ["weight", "last"]),  # all of it is the default
+    ):
+        given = built.table.systems["small"].model_dump(mode="json") | part
+        config = published_config(System.model_validate(given))
+        systems = built.data["systems"] | {"large": {"config": config, "trainings": []}}
+        [grid] = [grid for grid in grids(built.data | {"systems": systems}) if grid.name == "ablations"]
+        where = "back_translation" if "back_translation" in part else "training.consistency"
+        assert grid.header == ["system", *(f"{where}.{key}" for key in shown), "checkpoint", "BLEU, ours"]
+        assert grid.rows[0][1] == "–" and "" not in grid.rows[1]
 
 
 def test_seeds_that_disagree_have_no_p(built: Built) -> None:
