@@ -46,7 +46,7 @@ TITLES: dict[Figure, str] = {
 }
 
 POSITIONS, MASKED = 50, 12  # positions shown in the figures of the positional encoding and of the mask
-INSIDE = 8  # greatest number of entries of a legend within the axes
+INSIDE, SHORT = 8, 40  # most entries of a legend within the axes, and most characters of one
 PUBLISHED: dict[str, Any] = {"linestyle": ":", "marker": "D", "markerfacecolor": "white", "linewidth": 2.2}
 MOST_PIXELS = 1e8  # of a PNG; larger figures get a lower resolution, only their SVG has full detail
 # The colours of Okabe and Ito, which colour-blind readers can distinguish; yellow is too faint for lines.
@@ -126,7 +126,8 @@ def _learning_curves(curves: Curves, out: Path, published: Mapping[str, Points])
     for number, system in enumerate(curves):
         if points := published.get(system):
             bleu.plot(*zip(*points, strict=True), **_style(number) | PUBLISHED)
-    _legend(bleu, curves, both=True, training="sample of the training text", published=bool(published))
+    named = {} if canvas.legends else curves  # a legend beside both panels names the systems
+    _legend(bleu, named, both=True, training="sample of the training text", published=bool(published))
     save(canvas, out)
 
 
@@ -232,8 +233,19 @@ def _legend(
         handles.append(Line2D([], [], color=grey, marker=".", label="validation"))
     if published:
         handles.append(Line2D([], [], label="validation, in the report", **{"color": grey} | PUBLISHED))
-    place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1, 1)} if len(handles) > INSIDE else {}
-    axes.legend(handles=handles, **place)
+    legend(axes, handles)
+
+
+def legend(axes: Axes, handles: Sequence[Line2D]) -> None:
+    """Add a legend; many or long entries stand beside the panels, and the figure grows by their size."""
+    if len(handles) <= INSIDE and all(len(str(handle.get_label())) <= SHORT for handle in handles):
+        axes.legend(handles=handles)
+        return
+    canvas = axes.figure
+    assert isinstance(canvas, Canvas)
+    box = canvas.legend(handles=handles, loc="outside right upper").get_window_extent()
+    (width, height), dpi = canvas.get_size_inches(), canvas.dpi
+    canvas.set_size_inches(width + box.width / dpi, max(height, box.height / dpi + 0.3))
 
 
 def _positions(canvas: Canvas, axes: Axes, width: int, across: bool) -> None:

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from matplotlib import pyplot
+from matplotlib.lines import Line2D
 
-from nmt.report.figures.plots import COLOURS, STYLE, TITLES, save
+from nmt.report.figures.plots import COLOURS, STYLE, TITLES, legend, save
 from nmt.scoring.tokenizers import tokenizer_of
 
 LENGTHS = (1, 6, 11, 16, 21, 31, 51)
@@ -74,15 +75,16 @@ def draw_profile(figure: str, systems: Mapping[str, Texts], out: Path) -> None:
     measure, classes, across, up = PROFILES[figure]
     with pyplot.rc_context(STYLE):
         canvas, axes = pyplot.subplots(figsize=(7.2, 4.4), layout="constrained")
+        lines = list[Line2D]()
         for n, (system, texts) in enumerate(systems.items()):
             values = {place: value for place, (value, count) in measure(texts).items() if count >= FEWEST}
             cycle, colour = divmod(n, len(COLOURS))  # other markers where the colours begin again
             marker = "os^D"[cycle % 4]
-            axes.plot(list(values), list(values.values()), marker=marker, color=COLOURS[colour], label=system)
+            lines += axes.plot(list(values), list(values.values()), marker=marker, color=COLOURS[colour], label=system)
         axes.set(title=next(title for name, title in TITLES.items() if name == figure), xlabel=across, ylabel=up)
         axes.set_xticks(range(len(classes)), [_name(classes, place) for place in range(len(classes))])
         axes.set_ylim(bottom=0)
-        axes.legend()
+        legend(axes, lines)
         save(canvas, out)
 
 

@@ -5,9 +5,12 @@ from pathlib import Path
 
 import fakes
 import pytest
+from PIL import Image
 
+from nmt.config.table import Figure
 from nmt.plan.layout import Layout
-from nmt.report.figures.profiles import Texts, accuracy_by_frequency, bleu_by_length, divided
+from nmt.report.figures.plots import draw
+from nmt.report.figures.profiles import Texts, accuracy_by_frequency, bleu_by_length, divided, draw_profile
 from nmt.report.write import report
 
 TEXTS = Texts(
@@ -41,6 +44,23 @@ def test_languages_without_spaces_are_divided_as_bleu_divides_them() -> None:
     zh = Texts(*(list(divided(side, "zh_Hans")) for side in joined), Counter(divided(joined[1], "zh")))
     assert bleu_by_length(zh) == bleu_by_length(Texts(ours, theirs, {})) and len(bleu_by_length(zh)) == 2
     assert list(divided(["A dog, here."], "de")) == ["A dog, here."]
+
+
+@pytest.mark.filterwarnings("error::UserWarning")  # matplotlib finds no place for the axes
+@pytest.mark.parametrize("figure", ["loss", "learning-curves", "bleu-by-length"])
+def test_a_figure_grows_by_the_legend_of_many_systems(tmp_path: Path, figure: Figure) -> None:
+    sizes = []
+    for count in (2, 30):
+        names = [f"a-system-with-a-name-{number}" for number in range(count)]
+        if figure == "bleu-by-length":
+            draw_profile(figure, dict.fromkeys(names, TEXTS), tmp_path / figure)
+        else:
+            draw(figure, {name: [fakes.records(400)] for name in names}, 8, tmp_path / figure)
+        sizes.append(Image.open(tmp_path / f"{figure}.png").size)
+        drawn = (tmp_path / f"{figure}.svg").read_text()
+        assert all(drawn.count(f"<!-- {name} -->") == 1 for name in names[8:])
+    (width, _), (wider, higher) = sizes
+    assert wider > width + 300 and higher > 30 * 30
 
 
 @pytest.mark.integration
