@@ -109,7 +109,7 @@ def _scores(data: Json) -> Grid:
 
 
 def _best(data: Json, columns: Sequence["_Column"], first: int) -> set[tuple[int, int]]:
-    """Return row and column of the best of our scores on each test set, where it has several.
+    """Return row and column of the best of our scores on each test set, among those that can be compared.
 
     NLL of different vocabularies has no best.
 
@@ -127,16 +127,26 @@ def _best(data: Json, columns: Sequence["_Column"], first: int) -> set[tuple[int
     detokenised = [_mean(row.get("scores", {}).get("detokenised", {}), "bleu") for row in rows]
     values[first + len(columns)] = detokenised
     lower = {n for n, column in enumerate(columns, first) if column.metric in ("ter", *NLL)}
+    references, case = [row.get("references_sha256", {}).get("tokenised") for row in rows], _lowercase(data)
     best = set()
     for cell, figures in values.items():
-        groups: dict[tuple[Any, Any], list[tuple[float, int]]] = {}
+        groups: dict[tuple[Any, ...], list[tuple[float, int]]] = {}
         for place, (row, figure) in enumerate(zip(rows, figures, strict=True)):
             if figure is not None:
-                groups.setdefault((row.get("test"), row.get("languages")), []).append((figure, place))
+                alike = case.get(references[place]) if cell == first + len(columns) else references[place]
+                groups.setdefault((row.get("test"), row.get("languages"), alike), []).append((figure, place))
         for group in groups.values():
             top = (min if cell in lower else max)(group)[0]
             best |= {(place, cell) for figure, place in group if figure == top and len(group) > 1}
     return best
+
+
+def _lowercase(data: Json) -> dict[str | None, str]:
+    """By cleaned references, whether their systems write lower case, so that detokenised BLEU ignores the case."""
+    return {
+        row["references_sha256"]["tokenised"]: data["systems"][row["system"]]["config"].get("cleaning.lowercase", "")
+        for row in data["rows"] if row.get("system") and "references_sha256" in row
+    }  # fmt: skip
 
 
 def _mean(scores: Json, metric: str) -> float | None:

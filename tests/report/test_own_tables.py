@@ -46,6 +46,15 @@ def test_the_best_of_each_test_set_is_bold() -> None:
     assert page.count(' ours"') == len(scores.best) < len(data["rows"]) * (len(scores.header) - 2)
 
 
+def test_the_best_is_among_scores_against_the_same_references() -> None:
+    data = built("multi30k_local_attention")  # lower-cased systems, and a cased one, whose BLEU counts the case
+    [scores] = [grid for grid in grids(data) if grid.name == "scores"]
+    cased = {place for place, row in enumerate(data["rows"]) if "cased" in row["label"]}
+    for column in (scores.header.index("BLEU, ours"), len(scores.header) - 1):
+        best = {place for place, cell in scores.best if cell == column}
+        assert len(cased) > 1 and len(best & cased) == len(best - cased) == 1
+
+
 def test_nll_of_different_vocabularies_has_no_best() -> None:
     data = built("hindi_english")
     [scores] = [grid for grid in grids(data) if grid.name == "scores"]
