@@ -1,14 +1,15 @@
 """Write the overview of all tables: the rows with a published BLEU, grouped by report, as Markdown and as a figure."""
 
 import os
+import warnings
 from itertools import groupby
 from pathlib import Path
-from textwrap import shorten
 
 from matplotlib import pyplot
 from matplotlib.axes import Axes
 
 from nmt.report.cells import hardware, published, statistic, training_time
+from nmt.report.figures.heatmaps import font_families
 from nmt.report.figures.plots import COLOURS, STYLE, save
 from nmt.report.grid import Grid
 from nmt.report.markdown import Markdown, table
@@ -107,7 +108,15 @@ def draw(groups: Groups, out: Path) -> None:
     groups = {report: rows for report, rows in comparable.items() if rows} or groups
     columns = _columns(groups)
     heights = [[MARGIN + LINE * len(groups[report]) for report in column] for column in columns]
-    with pyplot.rc_context(STYLE | {"font.size": 8, "axes.titlesize": 9, "axes.titlepad": 4, "ytick.major.size": 0}):
+    letters = "".join(report + "".join(row["label"] for row in rows) for report, rows in groups.items())
+    fonts = {"font.family": font_families(letters)}
+    with (
+        warnings.catch_warnings(),
+        pyplot.rc_context(
+            STYLE | fonts | {"font.size": 8, "axes.titlesize": 9, "axes.titlepad": 4, "ytick.major.size": 0}
+        ),
+    ):
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # `font_families` has already warned
         size = (8.5 * len(columns), 0.3 + max(map(sum, heights)))
         canvas = pyplot.figure(figsize=size, dpi=100, layout="constrained")
         parts = canvas.subfigures(1, len(columns), squeeze=False)[0]
@@ -141,10 +150,20 @@ def _panel(axes: Axes, report: str, rows: list[Json]) -> None:
         axes.plot([low, high], [place, place], color=COLOURS[0], linewidth=4, alpha=0.35, solid_capstyle="butt")
         label = "ours: 95 % interval, or deviation over seeds"
         axes.plot(ours["mean"], place, "o", color=COLOURS[0], markersize=4, label=label)
-    axes.set(title=report, xlabel="BLEU, tokenised", ylim=(len(rows) - 0.4, -0.6))
+    axes.set_title(report, parse_math=False)
+    axes.set(xlabel="BLEU, tokenised", ylim=(len(rows) - 0.4, -0.6))
     labels = [row["label"] for row in rows]
     names = [
         label if labels.count(label) == 1 else f"{label} ({row['table']})"
         for label, row in zip(labels, rows, strict=True)
     ]
-    axes.set_yticks(range(len(rows)), [shorten(name, LABEL, placeholder=" …") for name in names], parse_math=False)
+    axes.set_yticks(range(len(rows)), list(map(_short, names)), parse_math=False)
+
+
+def _short(name: str) -> str:
+    """A name in one line, cut at a space if it is long; in the middle of a word if it has no space."""
+    name = " ".join(name.split())
+    if len(name) <= LABEL:
+        return name
+    start = name[: LABEL - 1]
+    return f"{(start.rpartition(' ')[0] or start).rstrip()} …"

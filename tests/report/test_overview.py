@@ -67,11 +67,17 @@ def test_what_others_took_to_write_the_training_text_is_told_beside_the_training
     assert "| 1 min 01 s, after 3 h 00 min for its text |" in page.read_text()
 
 
-def test_a_label_is_no_formula(tmp_path: Path) -> None:
-    made(tmp_path / "tables", "a", label=r"with $\foo$", report="A")
+def test_a_label_is_text_of_any_script_and_no_formula(tmp_path: Path) -> None:
+    report, long = r"Report $\foo$", "long-" * 40
+    for name, label in (("a", r"with $\foo$"), ("b", "\U0001f9ff"), ("c", long)):  # no font has the second
+        made(tmp_path / "tables", name, label=label)
+        data = json.loads((tmp_path / "tables" / f"{name}.json").read_text())
+        (tmp_path / "tables" / f"{name}.json").write_text(json.dumps(data | {"report": report}))
     (tmp_path / "page.md").write_text(f"{BEGIN}\n{END}\n")
-    assert run("overview", tmp_path, tmp_path / "page.md")[0] == 0
-    assert (tmp_path / "figures" / "overview.svg").is_file()
+    code, output = run("overview", tmp_path, tmp_path / "page.md")
+    assert code == 0 and "no installed font has \U0001f9ff" in output and "missing from font" not in output
+    drawn = (tmp_path / "figures" / "overview.svg").read_text()
+    assert all(f"<!-- {text} -->" in drawn for text in (report, "long-" * 15 + "long …"))
 
 
 @pytest.mark.parametrize("text", ["", f"{END}\n{BEGIN}\n", f"{BEGIN}\n"])
