@@ -80,10 +80,13 @@ class _Sender:
             self.client.set_experiment_tag(self.experiment, f"nmt.corpus.{corpus['corpus']}", corpus["languages"])
 
     def _training_run(self, system: str, seed: int | str) -> str | None:
-        """The run of a training that this store has, if it was published."""
+        """The run of a training that this store has, if it was published and not deleted."""
         marker = self.layout.run(self.name, system, seed) / "tracked.json"
         record = read_json(marker) if marker.is_file() else {}
-        return record["run"] if record.get("experiment") == self.experiment else None
+        if record.get("experiment") != self.experiment:
+            return None
+        there = self.client.search_runs([self.experiment], f"attributes.run_id = '{record['run']}'")
+        return str(record["run"]) if there else None
 
     def _complete_training(self, system: str, seed: int) -> None:
         """Give a training's run all parameters of its system, its data, its first row's scores, and the table."""

@@ -259,6 +259,17 @@ def test_a_row_is_a_run_below_its_training(case: Case) -> None:
     assert "artifacts/toy.html" in case.client().get_experiment_by_name("toy").tags["mlflow.note.content"]
 
 
+def test_a_deleted_training_costs_no_table(case: Case) -> None:
+    training = case.publish()["run"]
+    case.publish_table()
+    case.client().delete_run(training)
+    sent = case.publish_table()
+    assert sent["status"] == "published", sent
+    row = case.client().get_run(sent["rows"][0][0])
+    assert row.info.lifecycle_stage == "active" and len(case.runs()) == 2
+    assert case.client().get_run(training).info.lifecycle_stage == "deleted"
+
+
 def test_a_row_has_the_text_of_its_own_pair_of_languages_and_a_training_that_of_all(case: Case) -> None:
     training, file = case.publish()["run"], case.layout.results / "tables" / "toy.json"
     data = build("toy", case.table, case.layout, case.seeds)
