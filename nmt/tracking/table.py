@@ -199,7 +199,8 @@ class _Sender:
             self.client.log_artifact(run, str(scores))
         blocks = [
             f"source: {sample['source']}\nreference: {sample['reference']}\ntranslation: {translation['text']}"
-            for sample in self.data["samples"] if sample["test"] == row["test"]
+            for sample in self.data["samples"]
+            if (sample["test"], sample.get("languages", row["languages"])) == (row["test"], row["languages"])
             for translation in sample["translations"] if translation["label"] == row["label"]
         ]  # fmt: skip
         if blocks:

@@ -270,6 +270,16 @@ def test_a_deleted_training_costs_no_table(case: Case) -> None:
     assert case.client().get_run(training).info.lifecycle_stage == "deleted"
 
 
+def test_a_row_has_samples_of_its_own_pair_of_languages(case: Case) -> None:
+    file = case.layout.results / "tables" / "toy.json"
+    data = build("toy", case.table, case.layout, case.seeds)
+    other = [sample | {"languages": "en-fr", "source": "An English line."} for sample in data["samples"]]
+    write_json(file, data | {"samples": [*data["samples"], *other]})
+    sent = publish_table(file, case.tracking, case.marker, MODELS)
+    path = case.client().download_artifacts(sent["rows"][0][0], "samples.txt")
+    assert "A dog" in (text := Path(path).read_text()) and "An English line." not in text
+
+
 def test_a_row_has_the_text_of_its_own_pair_of_languages_and_a_training_that_of_all(case: Case) -> None:
     training, file = case.publish()["run"], case.layout.results / "tables" / "toy.json"
     data = build("toy", case.table, case.layout, case.seeds)
