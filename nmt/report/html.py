@@ -2,6 +2,7 @@
 
 import base64
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -14,6 +15,7 @@ from nmt.report.cells import NONE, duration, hardware, is_own, training_time
 from nmt.report.grid import telling
 from nmt.report.grids import figure_notes, grids, halves, headline, sample_sets, shown
 from nmt.system.files import Json
+from nmt.text.languages import is_spaceless
 
 
 def render(data: Json, figures: Path) -> str:
@@ -68,14 +70,18 @@ def provenance(row: Json, data: Json) -> dict[str, str]:
     return {term: text for term, text in box.items() if text}
 
 
-def marked(text: str, reference: str) -> list[tuple[str, bool]]:
-    """The words of a translation, and whether each differs from the reference; characters if neither has spaces."""
-    spaced = " " in f"{text}{reference}".strip()
-    words, expected = (line.split() if spaced else list(line) for line in (text, reference))
+def marked(text: str, reference: str, languages: str | None = None) -> list[tuple[str, bool]]:
+    """The words of a translation, and whether each differs from the reference.
+
+    Of a language without spaces between words, the characters; so too if neither text has spaces.
+    """
+    spaceless = is_spaceless((languages or "").split("-")[-1]) or " " not in f"{text}{reference}".strip()
+    units = re.findall(r"\S\s*", text) if spaceless else [f"{word} " for word in text.split()]
+    words, expected = [unit.strip() for unit in units], reference.split()
+    expected = list("".join(expected)) if spaceless else expected
     same = SequenceMatcher(None, words, expected, autojunk=False).get_matching_blocks()
     kept = {place for block in same for place in range(block.a, block.a + block.size)}
-    gap = " " if spaced else ""
-    return [(word + gap, place not in kept) for place, word in enumerate(words)]
+    return [(unit, place not in kept) for place, unit in enumerate(units)]
 
 
 def fill(template: str, **values: Any) -> str:

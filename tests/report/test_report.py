@@ -696,9 +696,19 @@ def test_html_shows_brackets_as_they_are(built: Built, text: str) -> None:
     assert unescape(re.sub("<.*?>", "", cell.replace("<small>", " "))) == text
 
 
+def test_an_empty_translation_is_said(built: Built) -> None:
+    sample = built.data["samples"][0]
+    data = built.data | {"samples": [sample | {"translations": [{"label": "Large", "text": ""}]}]}
+    assert "<dt>Large</dt><dd>(empty)</dd>" in html.fill("table.html.j2", figures=[], **html.parts(data))
+    assert "Large: (empty)" in render(data, grids(data))
+
+
 def test_words_of_a_sample_that_differ_are_marked() -> None:
     assert html.marked("ein roter Hut .", "ein Ball .") == [
         ("ein ", False), ("roter ", True), ("Hut ", True), (". ", False),
     ]  # fmt: skip
     assert html.marked("赤い傘", "赤い帽") == [("赤", False), ("い", False), ("傘", True)]
     assert html.marked("", "ein Ball") == []
+    assert html.marked("我 在 UN 工作", "我在UN吃", "en-zh") == [
+        ("我 ", False), ("在 ", False), ("U", False), ("N ", False), ("工", True), ("作", True),
+    ]  # fmt: skip
