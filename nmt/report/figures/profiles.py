@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 from matplotlib import pyplot
 from matplotlib.lines import Line2D
 
@@ -84,6 +85,9 @@ def draw_profile(figure: str, systems: Mapping[str, Texts], out: Path) -> None:
         axes.set(title=next(title for name, title in TITLES.items() if name == figure), xlabel=across, ylabel=up)
         axes.set_xticks(range(len(classes)), [_name(classes, place) for place in range(len(classes))])
         axes.set_ylim(bottom=0)
+        if not any(np.size(line.get_xdata()) for line in lines):
+            few = f"each class has fewer than {FEWEST}: the test set is too small"
+            axes.text(0.5, 0.5, few, ha="center", va="center", transform=axes.transAxes)
         legend(axes, lines)
         save(canvas, out)
 

@@ -63,6 +63,12 @@ def test_a_figure_grows_by_the_legend_of_many_systems(tmp_path: Path, figure: Fi
     assert wider > width + 300 and higher > 30 * 30
 
 
+def test_a_profile_of_too_few_sentences_says_so(tmp_path: Path) -> None:
+    for texts, said in ((TEXTS, 1), (Texts(TEXTS.translations * 5, TEXTS.references * 5, {}), 0)):
+        draw_profile("bleu-by-length", {"small": texts}, tmp_path / "drawn")
+        assert (tmp_path / "drawn.svg").read_text().count("the test set is too small -->") == said
+
+
 @pytest.mark.integration
 def test_a_table_draws_the_profiles_that_it_names(tmp_path: Path) -> None:
     layout, figures = Layout(tmp_path / "results"), ["bleu-by-length", "accuracy-by-frequency"]
