@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nmt.report.cells import NONE, is_own, published, statistic
+from nmt.report.grid import telling
 from nmt.report.grids import headline, shown
 from nmt.report.html import fill, inline, marks, parts
 from nmt.system.errors import DataError
@@ -89,11 +90,17 @@ def _entry(name: str, data: Json | None, address: str) -> Json:
     return {
         "name": name, "address": address, "title": title, "report": data.get("report") or "", "data": data,
         "best": best and {
-            "label": best["label"], "test": best["test"], "bleu": statistic(bleu), "published": said,
+            "label": best["label"], "test": _tested(best, data), "bleu": statistic(bleu), "published": said,
             "marks": marks([best]),
         },
         "words": " ".join([name, title, data["caption"], data.get("report") or "", *corpora, *labels]).lower(),
     }  # fmt: skip
+
+
+def _tested(row: Json, data: Json) -> str:
+    """The test set of a row, with its languages if those of the table's rows differ."""
+    several = "languages" in telling(data["rows"])
+    return f"{row['test']}, {row['languages']}" if several else str(row["test"])
 
 
 class _Links:
@@ -150,7 +157,7 @@ def _rows(name: str, data: Json | None, links: _Links) -> list[Json]:
     tables = links.results / "tables"  # paths in a table are relative to this folder
     return [
         {
-            "label": row["label"], "test": row["test"], "at": row["at"] or NONE,
+            "label": row["label"], "test": _tested(row, data or {}), "at": row["at"] or NONE,
             "runs": [
                 links.run(name, row["system"], seed)
                 for seed in (["-".join(map(str, row["seeds"]))] if row.get("ensemble") else row["seeds"])

@@ -196,6 +196,15 @@ def test_a_browser_draws_it(results: Path, tmp_path: Path) -> None:
     assert len(colours) > 100
 
 
+def test_a_row_is_of_a_pair_of_languages_where_a_table_has_several(tmp_path: Path) -> None:
+    (tmp_path / "tables").mkdir()
+    shutil.copy(Path(__file__).parents[2] / "results" / "tables" / "multi30k_languages.json", tmp_path / "tables")
+    page(tmp_path, tmp_path / "page.html")
+    text = (tmp_path / "page.html").read_text()
+    assert "BLEU on test_2016_flickr, en-fr</p>" in text
+    assert "<td>test_2016_flickr, cs-fr</td><td>average 5" in text and "<td>test_2016_flickr</td><td>ave" not in text
+
+
 def test_the_committed_results_make_a_page(tmp_path: Path) -> None:
     """Tables outlive the code that wrote them: those under version control must still be shown."""
     committed = Path(__file__).parents[2] / "results"
