@@ -102,10 +102,16 @@ def _scores(data: Json) -> Grid:
     keys = telling(rows)
     header = ["system", *map(heading, keys), *(column.heading for column in columns), "BLEU, detokenised"]
     body = [_score_cells(row, columns, keys) for row in rows]
-    notes = [f"{row['label']}: {' '.join(row['note'].split())}." for row in rows if row["note"]]
+    notes = [f"{row['label']}: {_sentence(row['note'])}" for row in rows if row["note"]]
     notes += _warned(rows)
     quoted = [row["quoted"] for row in rows]
     return Grid("scores", "Scores", header, body, [*_about(data), *notes], quoted, _best(data, columns, 1 + len(keys)))
+
+
+def _sentence(note: str) -> str:
+    """A note in one line, with a full stop if it has no end."""
+    note = " ".join(note.split())
+    return note if note.endswith((".", "!", "?")) else f"{note}."
 
 
 def _best(data: Json, columns: Sequence["_Column"], first: int) -> set[tuple[int, int]]:

@@ -55,6 +55,13 @@ def test_the_best_is_among_scores_against_the_same_references() -> None:
         assert len(cased) > 1 and len(best & cased) == len(best - cased) == 1
 
 
+def test_a_note_ends_with_one_full_stop() -> None:
+    data = built("fine_tune")
+    for note in ("two\nlines", "two lines."):
+        data["rows"][0] |= {"label": "one", "note": note}
+        assert "one: two lines." in grids(data)[0].notes
+
+
 def test_nll_of_different_vocabularies_has_no_best() -> None:
     data = built("hindi_english")
     [scores] = [grid for grid in grids(data) if grid.name == "scores"]
