@@ -126,8 +126,8 @@ def _learning_curves(curves: Curves, out: Path, published: Mapping[str, Points])
     for number, system in enumerate(curves):
         if points := published.get(system):
             bleu.plot(*zip(*points, strict=True), **_style(number) | PUBLISHED)
-    named = {} if canvas.legends else curves  # a legend beside both panels names the systems
-    _legend(bleu, named, both=True, training="sample of the training text", published=bool(published))
+    named = not canvas.legends  # otherwise the legend beside both panels names the systems
+    _legend(bleu, curves, True, "sample of the training text", bool(published), named)
     save(canvas, out)
 
 
@@ -223,11 +223,12 @@ def _legend(
     both: bool,
     training: str = "training, mean over the epoch",
     published: bool = False,
+    named: bool = True,
 ) -> None:
-    """Add a legend: the systems, and, with ``both``, the line styles of training, validation and the report."""
-    names = list(curves) if len(curves) > 1 else []
-    handles = [Line2D([], [], label=name, **_style(number)) for number, name in enumerate(names)]
-    grey = "#666666" if names else COLOURS[0]
+    """Add a legend: the systems if `named`, and, with ``both``, the line styles of training, validation and report."""
+    several = len(curves) > 1
+    handles = [Line2D([], [], label=name, **_style(n)) for n, name in enumerate(curves) if named and several]
+    grey = "#666666" if several else COLOURS[0]
     if both:
         handles.append(Line2D([], [], color=grey, linestyle="--", label=training))
         handles.append(Line2D([], [], color=grey, marker=".", label="validation"))
