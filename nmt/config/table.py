@@ -280,6 +280,8 @@ class Table(_TableFields):
                     raise ValueError(f"row '{row.label}' occurs twice; delete one")
         for number, row in enumerate(self.rows):  # a row may be compared with a later one, so check all rows first
             with at_place("rows", number):
+                if any(row.label == other.label and self.same_sentences(row, other) for other in self.rows[:number]):
+                    raise ValueError(f"row '{row.label}': another row of its test set has this label; rename one")
                 self._check_comparison(row)
         return self
 

@@ -167,6 +167,11 @@ def test_checkpoints_that_no_training_keeps(at: str, training: dict[str, Any], w
             "at: epoch 3}\n  - {label: One, system: one, at: epoch 3}",
             r"line 15: rows\.1: row 'One' occurs twice",
         ),
+        (
+            "at: epoch 3}",
+            "at: epoch 3}\n  - {label: One, system: one, at: epoch 2}",
+            r"line 15: rows\.1: row 'One': another row of its test set has this label",
+        ),
         ("system: one", "system: oen", r"expected one of one, two; did you mean 'one'\?"),
         ("batch: 64 sentences", "batch: 64", r"line 12: .*batch: expected .*64 sentences"),
         ("system: one", "system: a b", r"line 14: rows\.0\.system: expected letters, digits, _ \. -, got \"a b\""),

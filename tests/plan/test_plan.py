@@ -66,7 +66,7 @@ def test_a_test_set_of_another_corpus_is_cleaned_in_its_folder_once_for_all_syst
     system = {"languages": "en-fr", "training": {"updates": 1}}
     systems = {name: {"corpus": name, **system} for name in ("multi30k", "tatoeba-en-fr", "multi30k-tatoeba")}
     tests = ["test_2016_flickr", "test_tatoeba", "newstest2014"]
-    rows = [{"label": "r", "system": name, "test": test} for name in systems for test in tests]
+    rows = [{"label": name, "system": name, "test": test} for name in systems for test in tests]
     table = Table.model_validate({"caption": "c", "tests": tests, "systems": systems, "rows": rows})
     check_tests("one", table, Workflow(tables=["one"]))
     made = Plan(Workflow(tables=["one"]), {"one": table})
@@ -138,7 +138,7 @@ def test_validation_and_a_sample_of_the_training_text_are_test_sets_too() -> Non
     system = {"corpus": "scenes", "languages": "en-de", "training": {"updates": 1}}
     systems = {"plain": system, "watched": {**system, "training": {"updates": 1, "train_bleu": 50}}}
     tests = ["test", "valid", "train_sample"]
-    rows = [{"label": "r", "system": name, "test": test} for name in systems for test in tests]
+    rows = [{"label": name, "system": name, "test": test} for name in systems for test in tests]
     table = Table.model_validate({"caption": "c", "tests": tests, "systems": systems, "rows": rows})
     check_tests("one", table, Workflow(tables=["one"]))
     made = Plan(Workflow(tables=["one"]), {"one": table})
