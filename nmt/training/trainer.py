@@ -107,6 +107,8 @@ class Trainer:
             signal_handlers(lambda number, _: signals.append(number)),
             ProgressMeter(self.updates.total, self.progress, self.processes.first, self.name) as self.meter,
         ):
+            if self.ended():
+                self._validate_last()
             for update in () if self.ended() else self.updates.after(self.progress):
                 self.train_on(update)
                 self.meter.tick(self.progress)
@@ -196,6 +198,13 @@ class Trainer:
         self.log.write(record)
         self.meter.show_validation(record)
         return best
+
+    def _validate_last(self) -> None:
+        """Validate the last update if it became the last one, by fewer updates or epochs, after it was saved."""
+        last = self.log.records(self.progress.update)
+        if not any(record["event"] == "valid" and record["update"] == self.progress.update for record in last):
+            self._validate()
+            self._checkpoint(self.progress.regular)
 
     def _among_best(self) -> bool:
         """Return whether keep_best keeps the validated weights; the first process, which has the others, decides."""

@@ -668,6 +668,26 @@ def test_training_and_decoding_import_nothing_heavy() -> None:
     assert banned.isdisjoint(found)
 
 
+def test_an_end_that_was_saved_by_chance_is_validated(
+    copy_corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rare, train_on = {"validate_every": "40 updates", "checkpoint_every": "40 updates"}, Trainer.train_on
+
+    def interrupted(self: Trainer, update: Update) -> None:
+        train_on(self, update)
+        if update.number == 12:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with monkeypatch.context() as patch, pytest.raises(Interrupted):
+        patch.setattr(Trainer, "train_on", interrupted)
+        run_to_end(copy_corpus, tmp_path, experiment(**rare))
+    ended = run_to_end(copy_corpus, tmp_path, experiment(updates=12, **rare))
+    records = list(map(json.loads, (tmp_path / "log.jsonl").read_text().splitlines()))
+    assert [record["update"] for record in records if record["event"] == "valid"] == [12]
+    assert ended["checkpoints"][-1]["valid_loss"] is not None
+    assert select(tmp_path, "best", "loss")
+
+
 def test_an_end_already_passed_is_refused(copy_corpus: Path, tmp_path: Path) -> None:
     run_to_end(copy_corpus, tmp_path, experiment(updates=12))
     with pytest.raises(ConfigError, match="has trained to update 12, beyond the end now asked for, 10"):
