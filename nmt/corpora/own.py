@@ -59,7 +59,7 @@ class OwnPart:
     def describe(self, codes: Sequence[str]) -> dict[str, Any]:
         """Return address, licence and checksum of the source, and its name if it has one."""
         urls = {code: self.source.source or str(self.source.files[code]) for code in codes}
-        files = {code: self._place().files[code] for code in codes}
+        files = {code: self._place().files[code] for code in self.source.read_for(codes)}
         sums = {path: sha256(path) for path in dict.fromkeys(files.values())}
         name = {"name": self.source.name} if self.source.name else {}
         hashes = {code: sums[path] for code, path in files.items()}
@@ -68,7 +68,7 @@ class OwnPart:
     def lines(self) -> Iterator[tuple[str, ...]]:
         """Yield the sentences of each pair that ``lines`` and ``slice`` select; a slice has no empty sides."""
         part, (first, end) = self.source.slice, self.source.lines or (0, None)
-        wanted = [*self.languages, *([part.by] if part and part.by not in self.languages else [])]
+        wanted = self.source.read_for(self.languages)
         for row in islice(self._rows(wanted), first, end):
             if part is None or (all(map(str.strip, row)) and holds(part, row[wanted.index(part.by)])):
                 yield row[: len(self.languages)]

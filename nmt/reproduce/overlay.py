@@ -146,12 +146,12 @@ class Overlay:
         record: Json = read_json(file)
         if record.get("declared") != custom.fingerprint:
             return False
-        codes, sums = system.languages.split("-"), dict[Path, str]()
+        codes, sums = system.languages.split("-"), dict[Path, str | None]()
         for split in splits(system.corpus, system.languages, custom):
             read = sources_with(custom.splits[split], codes)
             for source, made in zip(read, record["sources"][split], strict=True):
-                files = source.local_files(codes)
-                sums |= dict(zip(files, (made["sha256"][code] for code in codes), strict=False))
+                recorded = [made["sha256"].get(code) for code in source.read_for(codes)]  # older ones lack slice.by
+                sums |= dict(zip(source.local_files(codes), recorded, strict=False))
         return fingerprint(sums, OWN_FILES) == digest(list(sums.values()))
 
     def theirs(self, own: Path) -> Path:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
+from nmt.corpora.catalogue import fetch
 from nmt.plan.layout import DECODED, SCORED
 from nmt.plan.plan import Plan
 from nmt.plan.systems import experiment
@@ -168,6 +169,22 @@ def test_an_own_corpus_is_the_same_only_with_the_same_declaration_and_text(plan:
     (tmp_path / "a.txt").write_text("another\n")
     link_shared(own, ["t"])
     assert not own.layout.raw(system).exists()
+
+
+def test_an_own_corpus_is_the_same_only_with_the_file_of_slice_by(plan: Plan, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("x\n" * 200)
+    (tmp_path / "id.txt").write_text("".join(f"{number}\n" for number in range(200)))
+    files = {"en": "a.txt", "de": "a.txt", "fr": "id.txt"}
+    train = [{"files": files, "slice": {"by": "fr", "per_mille": [0, 500]}}]
+    corpora = {"mine": {"train": train, "valid": files, "tests": {"test": files}}}
+    own = load(tmp_path, {**TABLE, "systems": {"one": {**SYSTEM, "corpus": "mine"}}}, corpora=corpora)
+    raw = own.layout.raw(own.system("t", "one"))
+    fetch("mine", "en-de", Path("shared", *raw.parts[1:]), custom=own.settings.corpora["mine"])
+    link_shared(own, ["t"])
+    assert raw.is_symlink()
+    (tmp_path / "id.txt").write_text("".join(f"{number}\n" for number in range(200, 400)))
+    link_shared(own, ["t"])
+    assert not raw.exists()
 
 
 def test_a_training_never_writes_into_a_linked_state(plan: Plan, capsys: pytest.CaptureFixture[str]) -> None:

@@ -99,10 +99,13 @@ class TextSource(Strict):
         """The languages of the text."""
         return [*self.files] or self.languages or [code for code in self.columns if code != "_"]
 
+    def read_for(self, languages: Iterable[str]) -> list[str]:
+        """The languages that are read for text in some languages: these, and that of ``slice.by``."""
+        return list(dict.fromkeys([*languages, *([self.slice.by] if self.slice else [])]))
+
     def local_files(self, languages: Iterable[str]) -> list[Path]:
-        """The user's own files that some languages are read from, and that of ``slice.by``; none for downloads."""
-        read = dict.fromkeys([*languages, *([self.slice.by] if self.slice else [])])
-        files = [self.files[language] for language in read if language in self.files]
+        """The user's own files that are read for text in some languages; none for downloads."""
+        files = [self.files[language] for language in self.read_for(languages) if language in self.files]
         return files + ([Path(self.source).expanduser()] if self.source and not self.is_remote else [])
 
     def without_paths(self) -> dict[str, Any]:
