@@ -178,27 +178,30 @@ def write(
     Raises:
         ConfigError: the model has no such sub-layer, layer or head.
     """
-    from nmt.report.figures.heatmaps import Panel, draw
-
     attention = sub_layer(translator.attentions(line, translation), part)
     selected, layers, heads = select(joined(attention) if by_words else attention, layer, head)
     titles = [f"layer {n}, {'mean of heads' if h == 'mean' else f'head {h}'}" for n in layers for h in heads]
-    maps = selected.weights.flatten(0, 1).numpy()
-    panels = [
-        Panel(title, weights, selected.rows, selected.columns) for title, weights in zip(titles, maps, strict=True)
-    ]
-    if (pieces := max(len(selected.rows), len(selected.columns))) > LONGEST:
-        say(f"{out}.json: its figure would have {pieces} rows or columns, more than {LONGEST}; give a single sentence")
-        for ending in (".png", ".svg"):  # of an earlier line
-            out.with_name(out.name + ending).unlink(missing_ok=True)
-    else:
-        draw(panels, f"{TITLES[part]}: {line}", out, across=len(heads) if len(heads) > 1 else None)
+    _draw(selected, titles, f"{TITLES[part]}: {line}", out, len(heads) if len(heads) > 1 else None)
     record = {
         "source": line, "translation": translation.text, "score": translation.score, "part": part,
         "layers": layers, "heads": heads, "rows": selected.rows, "columns": selected.columns,
         "weights": [[[[round(w, 6) for w in row] for row in m] for m in ms] for ms in selected.weights.tolist()],
     }  # fmt: skip
     write_text(out.with_name(f"{out.name}.json"), json.dumps(record, ensure_ascii=False) + "\n")
+
+
+def _draw(selected: SubLayer, titles: Sequence[str], title: str, out: Path, across: int | None) -> None:
+    """Draw a map for each title, so many side by side; if they are too large, delete those of an earlier line."""
+    from nmt.report.figures.heatmaps import Panel, draw
+
+    rows, columns = selected.rows, selected.columns
+    if (pieces := max(len(rows), len(columns))) > LONGEST:
+        say(f"{out}.json: its figure would have {pieces} rows or columns, more than {LONGEST}; give a single sentence")
+        for ending in (".png", ".svg"):
+            out.with_name(out.name + ending).unlink(missing_ok=True)
+        return
+    maps = zip(titles, selected.weights.flatten(0, 1).numpy(), strict=True)
+    draw([Panel(name, weights, rows, columns) for name, weights in maps], title, out, across=across)
 
 
 def write_each(
