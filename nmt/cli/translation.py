@@ -247,10 +247,9 @@ def logprob(
     translator = load_translator(model, device, threads, False, source_language, target_language)
     check_endings(translator.languages, source, target)
     count = len(texts["source"])
-    translator.encode_cut([translator.clean(line) for line in texts["source"]])  # warns
     pictures = translator.pictures(images, None, count) if images else no_pictures
     with Progress("logprob", count, "pair") as bar:
-        scored = score_pairs(translator, texts["source"], texts["target"], pictures, bar.update)
+        scored = score_pairs(translator, texts["source"], texts["target"], pictures, bar.update, report_cut=None)
     total = totals(scored, texts["target"])
     if as_json:
         lines = [likelihood_json(n, likelihood, translator.target, words) for n, likelihood in enumerate(scored, 1)]

@@ -154,10 +154,9 @@ def check_known(name: str, own: Iterable[str]) -> None:
 def check_trainable(name: str, languages: str, custom: CustomCorpus | None = None) -> list[str]:
     """Return the same as `splits`; raises ConfigError also if a corpus has no training text."""
     available = splits(name, languages, custom)
-    if "train" not in available and "train" in _available(name, custom):
-        raise ConfigError(f"corpus '{name}' has no train text for {languages}; add it, or choose another pair")
     if "train" not in available:
-        raise ConfigError(f"corpus '{name}' has test sets only, nothing to train on; choose another")
+        without = f" for {languages}" if "train" in _available(name, custom) else ""  # other pairs have training text
+        raise ConfigError(f"corpus '{name}' has test sets only{without}, nothing to train on; choose another")
     return available
 
 

@@ -126,7 +126,7 @@ class OwnPart:
             yield from ((line,) for line in Text(path, str(path), member).lines())
             return
         with packed.opened(path, member) as stream:
-            if kind in ("tsv", "csv"):
+            if kind in tables.WITH_COLUMNS:
                 yield from tables.read_columns(stream, name, kind, languages, columns or self.source.sides)
             elif kind == "jsonl":
                 yield from tables.read_jsonl(stream, name, languages, keys)

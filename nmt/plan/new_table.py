@@ -19,7 +19,8 @@ from nmt.config.workflow import Workflow
 from nmt.config.yaml import parse, read_config
 from nmt.corpora.catalogue import names
 from nmt.corpora.formats import packed
-from nmt.corpora.own import custom_parts, table_head
+from nmt.corpora.formats.tables import WITH_COLUMNS
+from nmt.corpora.own import FORMATS, custom_parts, table_head
 from nmt.corpora.sources import key
 from nmt.plan.layout import table_path
 from nmt.plan.load import check_table_name
@@ -205,8 +206,8 @@ def _source(option: str, files: Sequence[str], codes: Sequence[str]) -> dict[str
     """The declaration of one source with both languages, or of a file for each; the option names them in messages."""
     if len(files) > 2:
         raise ConfigError(
-            f"{option}: expected one file with both languages, or two, {' and '.join(codes)}, got {len(files)}; of two "
-            "validation files, each needs its own --valid, and so for --test"
+            f"{option}: expected one file with both languages, or two, {' and '.join(codes)}, got {len(files)}; write "
+            "--valid or --test before each of its files"
         )
     remote = len(files) == 1 and re.match(REMOTE, files[0])
     for file in files:
@@ -216,7 +217,7 @@ def _source(option: str, files: Sequence[str], codes: Sequence[str]) -> dict[str
     if len(files) == 2:
         return {"files": dict(zip(codes, files, strict=True))}
     if remote:
-        columns: Any = list(codes) if packed.bare_suffix(files[0]) in (".tsv", ".csv") else []
+        columns: Any = list(codes) if FORMATS.get(packed.bare_suffix(files[0])) in WITH_COLUMNS else []
     else:
         columns = _columns(files[0], codes)
     return {"source": files[0]} | ({"columns": columns} if columns else {"languages": list(codes)})
@@ -226,8 +227,8 @@ def _columns(file: str, codes: Sequence[str]) -> list[str] | dict[str, str]:
     """The columns of a table: named in its head line, or the first two whose first cell is no number."""
     kind, head = table_head(Path(file).expanduser(), codes)
     if named := columns_named(head, codes):
-        return named if kind in ("tsv", "csv") or list(named.values()) != list(codes) else []
-    if kind not in ("tsv", "csv"):
+        return named if kind in WITH_COLUMNS or list(named.values()) != list(codes) else []
+    if kind not in WITH_COLUMNS:
         return []
     text = [place for place, cell in enumerate(head) if not cell.strip().isdigit()]
     if len(text) < 2:

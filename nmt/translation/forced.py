@@ -68,6 +68,7 @@ def score_pairs(
     targets: Sequence[str],
     pictures: Pictures = no_pictures,
     progress: Callable[[int], Any] = lambda _: None,
+    report_cut: Callable[[int], Any] | None = lambda _: None,
 ) -> Scored:
     """Compute how probable a model finds translations of raw lines: clean, encode, and one pass of the decoder.
 
@@ -77,6 +78,7 @@ def score_pairs(
         targets: the raw translation of each line.
         pictures: the pictures of the lines, for a multimodal model; blank pictures by default.
         progress: called with the number of pairs since the previous call.
+        report_cut: called with the number of sources that were cut; None: a warning says so.
 
     Returns:
         See `score_pieces`.
@@ -87,7 +89,7 @@ def score_pairs(
     cleaner = Cleaner(translator.cleaning, translator.languages[1])
     cleaner.prepare(targets)
     lines, cleaned = [translator.clean(line) for line in sources], [cleaner(line) for line in targets]
-    return score_pieces(translator, lines, translator.target.encode(cleaned), pictures, progress)
+    return score_pieces(translator, lines, translator.target.encode(cleaned), pictures, progress, report_cut)
 
 
 def score_pieces(
@@ -96,6 +98,7 @@ def score_pieces(
     ids: Sequence[Sequence[int]],
     pictures: Pictures = no_pictures,
     progress: Callable[[int], Any] = lambda _: None,
+    report_cut: Callable[[int], Any] | None = lambda _: None,
 ) -> Scored:
     """Compute how probable a model finds given pieces, such as those of `Translation`.
 
@@ -108,6 +111,7 @@ def score_pieces(
         ids: pieces of each translation, without BOS and EOS.
         pictures: the pictures of the lines, for a multimodal model; blank pictures by default.
         progress: called with the number of pairs since the previous call.
+        report_cut: called with the number of sources that were cut; None: a warning says so.
 
     Returns:
         The likelihood of each pair, in input order; None for a translation with more pieces than the model has
@@ -119,7 +123,7 @@ def score_pieces(
     if len(lines) != len(ids):
         raise ConfigError(f"expected one translation for each of {len(lines)} lines, got {len(ids)}")
     limit = translator.model.longest - 2
-    encoded = [row[:limit] for row in translator.encode(lines)]
+    encoded = translator.encode_cut(lines, report_cut)
     results: Scored = [None if len(row) > limit else Likelihood(list(row), []) for row in ids]
 
     def score_batch(indices: list[int]) -> list[list[float]]:

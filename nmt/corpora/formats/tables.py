@@ -20,6 +20,8 @@ FIELD = "translation"
 """The key or column with a sentence for each language's code, as in the data sets of Hugging Face."""
 BATCH = 1024
 """Rows of parquet in memory at a time."""
+WITH_COLUMNS = ("tsv", "csv")
+"""Formats whose columns a declaration names."""
 SEPARATORS = ",;\t"
 """What may stand between the cells of CSV; the first line has the file's own most often."""
 
@@ -30,7 +32,7 @@ def head(path: Path, member: str | None, kind: str) -> list[str]:
         with _parquet(path) as file:
             names: list[str] = file.schema_arrow.names
         return [] if FIELD in names else names
-    if kind not in ("tsv", "csv", "jsonl"):
+    if kind not in (*WITH_COLUMNS, "jsonl"):
         return []
     with opened(path, member) as stream:
         if kind == "csv":
