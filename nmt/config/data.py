@@ -64,10 +64,9 @@ class Cleaning(Strict):
 
     @model_validator(mode="after")
     def _case_is_kept(self) -> Self:
-        if self.lowercase and (self.noise.title or self.noise.upper):
-            raise ValueError(
-                "noise.title and noise.upper change letter case, which lowercase: true removes; set it to false"
-            )
+        case = [kind for kind in ("title", "upper", "lower") if getattr(self.noise, kind)]
+        if self.lowercase and case:
+            raise ValueError(f"noise.{case[0]} changes letter case, which lowercase: true removes; set it to false")
         return self
 
 

@@ -1,6 +1,7 @@
 """Noise in training pairs: at the given rates, the same in any order, and in training text alone."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -35,7 +36,25 @@ def test_typos_change_the_source_alone_and_tags_both_sides() -> None:
     before, after = source.split(PAIR[0])
     assert target == before + PAIR[1] + after and before[1:].split(" ")[0].rstrip(">") == after[2:-1]
     assert noisy(("ilk", "x"), Noise(upper=1), ("tr", "en"))[0] == ("İLK", "X")
+    assert noisy(("Işık İlk", "X"), Noise(lower=1), ("tr", "en")) == (("ışık ilk", "X"), ["lower"])
     assert noisy(("?!", "?"), Noise(punctuation=1, typos=1), ("en", "de"))[0] == ("?!", "?")
+
+
+@pytest.mark.parametrize(
+    ("pair", "pattern"),
+    [
+        (
+            ("Tom's uncle met Tom in Bonn.", "Toms Onkel traf Tom in Bonn."),
+            r"(\S+)'s uncle met \1 in (\S+)\.\nToms .* \1 in \2\.",
+        ),
+        (("मैं DVD चलाता हूँ", "I play a DVD"), r"मैं ([DVA]{3,10}) चलाता हूँ\nI play a \1"),
+    ],
+)
+def test_names_are_the_same_made_up_words_on_both_sides(pair: tuple[str, str], pattern: str) -> None:
+    made, kinds = noisy(pair, Noise(names=1), ("en", "de"))
+    assert re.fullmatch(pattern, "\n".join(made)) and kinds == ["names"]
+    assert not {"Tom", "Bonn", "DVD"} & set(re.findall(r"\w+", made[0]))
+    assert noisy(PAIR, Noise(names=1), ("en", "de")) == (PAIR, [])  # no shared name
 
 
 def test_rates_hold_and_draws_depend_on_pair_and_seed_alone() -> None:
@@ -47,6 +66,9 @@ def test_rates_hold_and_draws_depend_on_pair_and_seed_alone() -> None:
     assert [noisy(pair, noise, ("en", "de")) for pair in pairs[::-1]] == made[::-1]
     other = [noisy(pair, noise.model_copy(update={"seed": 1}), ("en", "de")) for pair in pairs]
     assert sum(a == b for a, b in zip(made, other, strict=True)) < 3000
+    assert [
+        noisy(pair, noise.model_copy(update={"names": 1}), ("en", "de")) for pair in pairs
+    ] == made  # none has names
 
 
 def test_training_text_alone_gets_noise_and_it_is_counted(tmp_path: Path) -> None:
@@ -65,6 +87,7 @@ def test_training_text_alone_gets_noise_and_it_is_counted(tmp_path: Path) -> Non
 
 
 def test_case_noise_needs_case() -> None:
-    with pytest.raises(ConfigError, match="lowercase: true removes"):
-        parse(Cleaning, "noise: {title: 0.1}", "t.yaml")
+    for kind in ("title", "upper", "lower"):
+        with pytest.raises(ConfigError, match=f"noise.{kind} changes letter case, which lowercase: true removes"):
+            parse(Cleaning, f"noise: {{{kind}: 0.1}}", "t.yaml")
     assert "noise" not in Cleaning().model_dump() and Cleaning().non_defaults() == {}

@@ -1,4 +1,4 @@
-"""Noise in training pairs: letter case, typing errors, missing marks and inline tags (nmt.config.corpus.noise)."""
+"""Noise in training pairs: letter case, typing errors, missing marks, inline tags, names (nmt.config.corpus.noise)."""
 
 import random
 import re
@@ -7,11 +7,15 @@ from collections.abc import Sequence
 from nmt.config.corpus.noise import Noise
 
 Pair = tuple[str, str]
+KINDS = ("title", "upper", "typos", "punctuation", "tags")
+OWN_DRAWS = ("names", "lower")
+"""Kinds that came later: each has draws of its own, so those of `KINDS` stay as they were."""
 LETTERS = 20
 """Letters of the source for each typing error."""
 TAGS = ('<b>{}</b>', '<i>{}</i>', '<u>{}</u>', '<span>{}</span>', '<a href="#">{}</a>', '<g id="1">{}</g>')  # fmt: skip
 _END = re.compile(r"[\s.,:;!?…。．！？؟۔।॥]+$")
 _WORD = re.compile(r"\w+(?:['’]\w+)*")
+_LETTERS = re.compile(r"[^\W\d_]{2,}")
 
 
 def noisy(pair: Pair, noise: Noise, languages: tuple[str, str], tags: Sequence[str] = ()) -> tuple[Pair, list[str]]:
@@ -28,27 +32,57 @@ def noisy(pair: Pair, noise: Noise, languages: tuple[str, str], tags: Sequence[s
         (source, target), chosen = noisy((rest, pair[1]), noise, languages)
         return (mark + space + source, target), chosen
     draw = random.Random("\n".join([str(noise.seed), *pair]))
-    chosen = [kind for kind in Noise.model_fields if kind != "seed" and draw.random() < getattr(noise, kind)]
-    source, target = pair
+    chosen = [kind for kind in KINDS if draw.random() < getattr(noise, kind)]
+    own = {kind: random.Random("\n".join([kind, str(noise.seed), *pair])) for kind in OWN_DRAWS if getattr(noise, kind)}
+    chosen += [kind for kind in own if own[kind].random() < getattr(noise, kind)]
+    source, target = _renamed(pair, own["names"]) if "names" in chosen else pair
+    if (source, target) == pair and "names" in chosen:
+        chosen.remove("names")
     if "typos" in chosen:
         source = _mistyped(source, draw)
     if "punctuation" in chosen:
         source = _END.sub("", source) or source
     if "upper" in chosen:
-        source, target = (_upper(text, language) for text, language in zip((source, target), languages, strict=True))
+        source, target = _upper(source, languages[0]), _upper(target, languages[1])
     elif "title" in chosen:
-        source, target = (
-            _WORD.sub(lambda word, code=language: _upper(word[0][0], code) + word[0][1:], text)  # type: ignore[misc]
-            for text, language in zip((source, target), languages, strict=True)
-        )
+        source, target = _title(source, languages[0]), _title(target, languages[1])
+    elif "lower" in chosen:
+        source = _lower(source, languages[0])
     if "tags" in chosen:
         tag = draw.choice(TAGS)
         source, target = tag.format(source), tag.format(target)
     return (source, target), chosen
 
 
+def _renamed(pair: Pair, draw: random.Random) -> Pair:
+    """Return a pair with a made-up word for each capitalised word that both sides have."""
+    source, target = pair
+    shared = set(_LETTERS.findall(source)) & set(_LETTERS.findall(target))
+    letters = "".join(letter for letter in source.lower() if letter.isalpha() and letter in target.lower())
+    names = {word: _made_up(word, letters, draw) for word in sorted(shared) if word[0].isupper()}
+    source, target = (_LETTERS.sub(lambda word: names.get(word[0], word[0]), text) for text in pair)
+    return source, target
+
+
+def _made_up(word: str, letters: str, draw: random.Random) -> str:
+    """Join fragments of one to four of these letters to a word of three to ten, in the letter case of `word`."""
+    length, made_up = draw.randint(3, 10), ""
+    while len(made_up) < length:
+        start = draw.randrange(len(letters))
+        made_up += letters[start : start + draw.randint(1, 4)]
+    return made_up[:length].upper() if word.isupper() else made_up[:length].capitalize()
+
+
 def _upper(text: str, language: str) -> str:
     return (text.replace("i", "İ") if language in ("tr", "az") else text).upper()
+
+
+def _lower(text: str, language: str) -> str:
+    return (text.replace("I", "ı").replace("İ", "i") if language in ("tr", "az") else text).lower()
+
+
+def _title(text: str, language: str) -> str:
+    return _WORD.sub(lambda word: _upper(word[0][0], language) + word[0][1:], text)
 
 
 def _mistyped(text: str, draw: random.Random) -> str:
