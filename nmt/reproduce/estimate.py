@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 
 import torch
 
-from nmt.config.data import Cleaning
+from nmt.config.data import Cleaning, InheritedSubwords, Subwords
 from nmt.config.system import System
 from nmt.config.types import amount
 from nmt.corpora.catalogue import TRAINING, fetch
@@ -114,7 +114,8 @@ def estimate(plan: Plan, system: System, threads: int) -> Estimate:
         pieces, encoded = folder / "subwords", folder / "encoded"
         cleaned = [folder / "clean" / pair for pair in system.pairs]
         ratio = max(_clean(found, plan, *each, threads) for each in zip(system.by_pair, cleaned, strict=True))
-        with _timed(found, "subwords", max(1.0, ratio / threads)):
+        inherited = isinstance(system.subwords, InheritedSubwords)  # copied; only the sample's are learned
+        with _timed(found, "subwords", 0 if inherited else max(1.0, ratio / threads)):
             found.pieces = _learn(cleaned, pieces, system, whole=ratio <= 1)
         with _timed(found, "encode", ratio):
             encode_corpus(cleaned, pieces, encoded, system.languages)
@@ -180,7 +181,7 @@ def _learn(cleaned: Sequence[Path], pieces: Path, system: System, whole: bool) -
     Returns:
         The size that was learned.
     """
-    config = system.subwords
+    config = Subwords.model_validate(system.subwords.model_dump(exclude={"origin"}))
     while True:
         try:
             learn(cleaned, pieces, system.languages, config)

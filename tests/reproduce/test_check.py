@@ -87,11 +87,14 @@ def test_alignments_of_the_whole_text_do_not_fit_a_sample(own: Path) -> None:
     assert "without small: about" in said and "in all" not in said
 
 
-def test_a_system_with_a_parent_is_estimated(own: Path) -> None:
+@pytest.mark.parametrize(
+    "more", [{}, {"cleaning": {"max_words": 50}}]
+)  # the parent's vocabulary, or one learned from other text
+def test_a_system_with_a_parent_is_estimated(own: Path, more: dict[str, Any]) -> None:
     table = own / "workflow/tables/mine.yaml"
     value = yaml.safe_load(table.read_text())
     name = next(iter(value["systems"]))
-    other = {"corpus": "mine", "languages": "en-de", "training": {"updates": 2}}
+    other = {"corpus": "mine", "languages": "en-de", "training": {"updates": 2}, **more}
     value["systems"] = {"tuned": other | {"initialise": {"system": f"general/{name}"}}}
     value["rows"] = [{"label": "tuned", "system": "tuned", "at": "last"}]
     table.with_name("general.yaml").write_text(table.read_text())
