@@ -87,9 +87,7 @@ def test_alignments_of_the_whole_text_do_not_fit_a_sample(own: Path) -> None:
     assert "without small: about" in said and "in all" not in said
 
 
-@pytest.mark.parametrize(
-    "more", [{}, {"cleaning": {"max_words": 50}}]
-)  # the parent's vocabulary, or one learned from other text
+@pytest.mark.parametrize("more", [{}, {"cleaning": {"max_words": 50}}])  # of other text, subwords are inherited
 def test_a_system_with_a_parent_is_estimated(own: Path, more: dict[str, Any]) -> None:
     table = own / "workflow/tables/mine.yaml"
     value = yaml.safe_load(table.read_text())
