@@ -39,3 +39,11 @@ def test_the_score_is_minus_the_dual_cross_entropy(
     assert alone[:3] == pytest.approx([-value for value in h1[:3]], abs=1e-4)
     with pytest.raises(ConfigError, match="--backward: expected a model for de-en, got one for en-de"):
         score_text([there, there], *map(Path, files))
+
+
+def test_cut_sources_are_told(model: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.src").write_text("w1\n" + "w1 " * 200 + "\n")
+    (tmp_path / "a.tgt").write_text("w2\nw3\n")
+    files = [str(tmp_path / name) for name in ("a.src", "a.tgt", "scores.txt")]
+    code, said = run("score-pairs", *files, "--forward", str(random_model(model, tmp_path / "m", "transformer", 1)))
+    assert code == 0 and "a.src: 1 of 2 sources were cut to" in said, said
