@@ -10,11 +10,10 @@ from typing import Any
 
 import fakes
 import pytest
-from click.testing import CliRunner
+from commands import run
 from pages import Read
 from PIL import Image
 
-from nmt.cli.main import main
 from nmt.plan.layout import Layout
 from nmt.report.pages import page
 from nmt.report.write import report
@@ -138,8 +137,8 @@ def test_synthetic_data_is_called_so_at_its_figures_too(read: Read) -> None:
 def test_a_folder_without_results_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="expected tables/"):
         page(tmp_path, tmp_path / "report.html")
-    done = CliRunner().invoke(main, ["page", str(tmp_path), str(tmp_path / "report.html")])
-    assert done.exit_code == 1 and "build a table first" in done.output
+    code, output = run("page", tmp_path, tmp_path / "report.html")
+    assert code == 1 and "build a table first" in output
     assert not (tmp_path / "report.html").exists()
 
 

@@ -10,9 +10,8 @@ from typing import Any
 
 import fakes
 import pytest
-from click.testing import CliRunner
+from commands import run
 
-from nmt.cli.main import main
 from nmt.config.table import Table
 from nmt.plan.layout import Layout
 from nmt.report.rewrite import rewrite
@@ -135,10 +134,10 @@ def test_other_rows_are_refused(layout: Layout, change: Callable[[list[Any]], ob
 def test_the_command(layout: Layout, tmp_path: Path) -> None:
     before, file = pages(layout), tmp_path / "toy.yaml"
     file.write_text(json.dumps(TABLE | {"caption": "New"}), encoding="utf-8")
-    command = ["report", str(file), "--rewrite", "--config", json.dumps({"tables": ["toy"], "results": str(tmp_path)})]
-    done = CliRunner().invoke(main, command)
-    assert done.exit_code == 0, done.output
+    command = ["report", file, "--rewrite", "--config", json.dumps({"tables": ["toy"], "results": str(tmp_path)})]
+    code, output = run(*command)
+    assert code == 0, output
     assert pages(layout)["md"] == before["md"].replace("# A table of tests", "# New")
     (tmp_path / "tables" / "toy.json").unlink()
-    done = CliRunner().invoke(main, command)
-    assert done.exit_code == 1 and "toy.json: no such file" in done.output
+    code, output = run(*command)
+    assert code == 1 and "toy.json: no such file" in output

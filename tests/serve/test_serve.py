@@ -22,11 +22,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
-from click.testing import CliRunner
+from commands import run
 from copytask import copy_lines
 from starlette.types import Message
 
-from nmt.cli.main import main
 from nmt.config.decoding import Decoding
 from nmt.serve.app import Translate, build, parse
 from nmt.serve.batching import Queue
@@ -665,10 +664,10 @@ def test_a_token_is_needed_where_there_is_one(models: list[ServedModel]) -> None
 
 def test_an_address_for_other_machines_needs_a_token_or_the_word_that_it_has_none(tmp_path: Path) -> None:
     for options in (["--host", "0.0.0.0"], ["--host", "::"], ["--host", "192.0.2.1"]):
-        done = CliRunner().invoke(main, ["serve", str(tmp_path), *options])
-        assert done.exit_code == 1 and "expected --token SECRET" in done.output
-    done = CliRunner().invoke(main, ["serve", str(tmp_path), "--token", "short"])
-    assert done.exit_code == 1 and "8 or more" in done.output
+        code, output = run("serve", tmp_path, *options)
+        assert code == 1 and "expected --token SECRET" in output
+    code, output = run("serve", tmp_path, "--token", "short")
+    assert code == 1 and "8 or more" in output
 
 
 # The command
@@ -707,9 +706,9 @@ def test_the_command_says_where_to_look_writes_nothing_and_ends_on_interrupt(
 
 
 def fails(*arguments: object) -> str:
-    result = CliRunner().invoke(main, ["serve", *map(str, arguments), "--device", "cpu"])
-    assert result.exit_code == 1 and len(result.output.splitlines()) == 1, result.output
-    return result.output
+    code, output = run("serve", *arguments, "--device", "cpu")
+    assert code == 1 and len(output.splitlines()) == 1, output
+    return output
 
 
 def test_a_port_in_use_is_said_before_any_model_is_loaded(tmp_path: Path) -> None:

@@ -14,11 +14,10 @@ from typing import Any
 
 import pytest
 import yaml
-from click.testing import CliRunner
+from commands import run
 from jsonschema import Draft202012Validator
 from snakes import ROOT, SYSTEM, TABLE, Project, jobs
 
-from nmt.cli.main import main
 from nmt.config.corpus.sources import CustomCorpus
 from nmt.config.table import load_table
 
@@ -55,7 +54,7 @@ def built(first_run: tuple[Path, str], tmp_path: Path) -> Project:
 
 @pytest.mark.parametrize("name", ["cluster", "config", "table"])
 def test_schemas_are_those_of_the_models(name: str, tmp_path: Path) -> None:
-    assert CliRunner().invoke(main, ["schemas", str(tmp_path)]).exit_code == 0
+    assert run("schemas", tmp_path)[0] == 0
     written, committed = (folder / f"{name}.schema.json" for folder in (tmp_path, ROOT / "workflow" / "schemas"))
     assert json.loads(written.read_text()) == json.loads(committed.read_text()), "run: make schemas"
     assert not {'"ge":', '"lt":'} & set(committed.read_text().split()), "bounds that no editor knows"
