@@ -19,7 +19,7 @@ from nmt.config.data import Subwords
 from nmt.data.encode import encode_corpus
 from nmt.text.subwords import learn
 
-pytest_plugins = ["guards"]
+pytest_plugins = ["guards", "buckets"]
 os.fsync = lambda _: None  # the files of tests need not survive a power failure
 TESTS = Path(__file__).parent
 SLOWEST = ["workflow/test_pipeline.py", "reproduce/test_reproduce.py", "workflow/test_workflow.py",

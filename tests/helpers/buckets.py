@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+import pytest
+
 
 @contextmanager
 def s3_server() -> Iterator[dict[str, str]]:
@@ -32,6 +34,16 @@ def s3_server() -> Iterator[dict[str, str]]:
     finally:
         process.kill()
         process.wait()
+
+
+@pytest.fixture
+def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Run moto's server for a test; the environment's variables lead to it."""
+    pytest.importorskip("moto.server", reason="python3 envs/install.py dev moto")
+    with s3_server() as variables:
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        yield
 
 
 class Kubernetes(BaseHTTPRequestHandler):

@@ -4,12 +4,10 @@ import json
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
 import pytest
-from buckets import s3_server
 
 from nmt.system.buckets import lease as module
 from nmt.system.buckets.lease import Lease, S3Object
@@ -176,17 +174,8 @@ def test_a_server_without_conditions_costs_a_warning(capsys: pytest.CaptureFixtu
         assert "no conditional writes" in capsys.readouterr().err
 
 
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    pytest.importorskip("moto.server", reason="python3 envs/install.py dev moto")
-    with s3_server() as variables:
-        for name, value in variables.items():
-            monkeypatch.setenv(name, value)
-        yield
-
-
 @pytest.mark.long
-def test_a_real_server_writes_under_conditions(server: None) -> None:
+def test_a_real_server_writes_under_conditions(s3: None) -> None:
     import boto3
 
     boto3.resource("s3").create_bucket(Bucket="bucket")

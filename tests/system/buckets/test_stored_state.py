@@ -2,11 +2,9 @@
 
 import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from buckets import s3_server
 
 from nmt.system.buckets import state as module
 from nmt.system.buckets.copies import check_environment, link_copies
@@ -168,17 +166,8 @@ def test_the_environment_must_name_a_bucket(monkeypatch: pytest.MonkeyPatch) -> 
             check_environment()
 
 
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    pytest.importorskip("moto.server", reason="python3 envs/install.py dev moto")
-    with s3_server() as variables:
-        for name, value in variables.items():
-            monkeypatch.setenv(name, value)
-        yield
-
-
 @pytest.mark.long
-def test_a_real_server_keeps_the_state(server: None, state: Path, tmp_path: Path) -> None:
+def test_a_real_server_keeps_the_state(s3: None, state: Path, tmp_path: Path) -> None:
     import boto3
 
     boto3.resource("s3").create_bucket(Bucket="bucket")
