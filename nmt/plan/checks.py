@@ -82,12 +82,12 @@ def _check_test(name: str, table: Table, row: Row, settings: Workflow) -> None:
     system = table.systems[system_name]
     try:
         check_known(system.corpus, settings.corpora)
-        for one in system.by_pair:
-            check_trainable(one.corpus, one.languages, settings.corpora.get(one.corpus))
+        for text in system.by_pair:
+            check_trainable(text.corpus, text.languages, settings.corpora.get(text.corpus))
         system = system.of_pair(row.pair)
-        text = system.corpus, system.languages, settings.corpora.get(system.corpus)
-        tests = test_sets(*text)
-        if "train" in splits(*text):  # a pair that is translated without training has test sets alone
+        corpus = system.corpus, system.languages, settings.corpora.get(system.corpus)
+        tests = test_sets(*corpus)
+        if "train" in splits(*corpus):  # a pair that is translated without training has test sets alone
             tests += ["valid", TRAIN_SAMPLE]
     except ConfigError as error:
         raise ConfigError(f"{table_path(name)}: systems.{system_name}: {error}") from None
@@ -129,7 +129,7 @@ def check_tools(tables: Iterable[Table]) -> None:
         meteor.check_tools(metrics)
     if "spbleu" in metrics:
         tokenizers.spbleu_model()
-    for target in {one.target for table in tables for system in table.systems.values() for one in system.by_pair}:
+    for target in {text.target for table in tables for system in table.systems.values() for text in system.by_pair}:
         tokenizers.check_tokenizer(tokenizers.tokenizer_of(target))
 
 

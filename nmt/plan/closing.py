@@ -95,7 +95,7 @@ def _of_stores(plan: Plan, tables: Iterable[str], here: Path) -> list[str]:
         lines.append(f"MLflow   {uri}   look at it with: {_viewer(plan.settings.results, uri, here)}")
         server = uri.rstrip("/") if uri.startswith("http") else "http://127.0.0.1:5000"
         experiments = dict.fromkeys(str(record["experiment"]) for record in published if record["uri"] == uri)
-        lines += [f"         {server}/#/experiments/{one}/runs?workflowType=machine_learning" for one in experiments]
+        lines += [f"         {server}/#/experiments/{e}/runs?workflowType=machine_learning" for e in experiments]
     return lines
 
 

@@ -81,8 +81,8 @@ def check_helpers(name: str, tables: Mapping[str, Table], settings: Workflow, ow
     for (table, key), helper in with_helpers(first, tables).items():
         try:
             check_known(helper.corpus, settings.corpora)
-            for one in helper.by_pair:
-                check_trainable(one.corpus, one.languages, settings.corpora.get(one.corpus))
+            for text in helper.by_pair:
+                check_trainable(text.corpus, text.languages, settings.corpora.get(text.corpus))
             if own_files:
                 check_own_files([helper], settings)
         except ConfigError as error:

@@ -84,7 +84,7 @@ class Plan:
         for name, table in self.tables.items():
             texts = [(table.text_system(row), table.test_of(row), row.pair) for row in table.rows]
             systems += [self.tested(name, system, test, pair) for system, test, pair in texts if system]
-        systems += [one for system in self._systems if len(system.pairs) > 1 for one in system.by_pair]
+        systems += [text for system in self._systems if len(system.pairs) > 1 for text in system.by_pair]
         systems += [
             text for mixture in self._mixtures for text in (mixture.text_to_translate, mixture.without_last_added)
         ]

@@ -66,7 +66,7 @@ def _outputs_of_text(system: System, layout: Layout) -> Iterator[Path]:
         table, parent = system.initialise.parent
         for run in sorted((layout.runs(table) / parent).glob("seed*")):
             yield from _outputs_of_model(layout, table, parent, run.name.removeprefix("seed"), system.initialise.at)
-    yield from (layout.raw(one.without_added()) for one in system.by_pair)
+    yield from (layout.raw(text.without_added()) for text in system.by_pair)
     for mixture in system.mixtures:
         assert mixture.added
         added = mixture.added

@@ -112,4 +112,5 @@ def about_case(data: Json) -> list[str]:
 def _of_signatures(data: Json, key: str) -> list[str]:
     """The different values of a key in the signatures of detokenised BLEU."""
     signatures = data.get("signatures", {}).get("detokenised", {}).get("bleu", [])
-    return list(dict.fromkeys(value for one in signatures for value in re.findall(rf"\b{key}:([^|]+)", one)))
+    values = (value for signature in signatures for value in re.findall(rf"\b{key}:([^|]+)", signature))
+    return list(dict.fromkeys(values))

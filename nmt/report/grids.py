@@ -230,55 +230,55 @@ def _score_cells(row: Json, columns: Sequence[_Column], keys: Sequence[str]) -> 
 def _about(data: Json) -> list[str]:
     """Return sentences that explain the scores."""
     trained = [row for row in data["rows"] if not row["quoted"]]
-    said = []
+    notes = []
     if data["synthetic"]:
         where = " (the marked rows)" if len(distinct_of(data["rows"], "synthetic")) > 1 else ""
-        said.append(
+        notes.append(
             f"Synthetic corpus{where}: generated sentences, far easier than real text. Do not compare these scores "
             "with published figures."
         )
     if any("words" in row.get("scores", {}).get("tokenised", {}) for row in trained):
-        said.append(
+        notes.append(
             "Ambiguous words: share of sentences whose ambiguous word is translated in the sense that the picture "
             "shows. If a test set has each sentence in both senses, a system that ignores the picture gets about half "
             "of them right."
         )
     if data["limit"]:
-        said.append(f"A trial: every split was cut to its first {data['limit']} lines, so these scores mean nothing.")
+        notes.append(f"A trial: every split was cut to its first {data['limit']} lines, so these scores mean nothing.")
     if trained:
         delta = " Δ is ours minus published." if any(row.get("difference") for row in trained) else ""
-        said.append(
+        notes.append(
             f"Ours: {_listing(data)} on the cleaned, tokenised text; beside them BLEU of the "
             f"detokenised output against the raw references ({cells.tokenisers(data)}).{delta}"
         )
-        said += [*cells.about_case(data), *_about_metrics(data)]
-    said += _about_seeds(trained)
+        notes += [*cells.about_case(data), *_about_metrics(data)]
+    notes += _about_seeds(trained)
     if _cleaned_apart(trained):
-        said.append(
+        notes.append(
             "Some rows of one test set have references that were cleaned differently, so their scores cannot be "
             "compared. The paired bootstrap remains valid: if one system writes lower case, both are lowercased."
         )
-    said += [
+    notes += [
         f"{row['label']}: translations of another system, read from {row['hypotheses']} "
         f"(sha256 {row['hypotheses_sha256'][:12]}…), not made here."
         for row in trained if row.get("hypotheses")
     ]  # fmt: skip
     if any(row["quoted"] for row in data["rows"]):
-        said.append("Quoted: a published figure for reference only, not trained here.")
-    return said
+        notes.append("Quoted: a published figure for reference only, not trained here.")
+    return notes
 
 
 def _about_seeds(trained: Sequence[Json]) -> list[str]:
     """What stands behind a score: the mean of several seeds, or the interval of one system."""
     counts = {1 if row.get("ensemble") else len(row["seeds"]) or 1 for row in trained}
-    said = []
+    notes = []
     if counts - {1}:
-        said.append(f"Mean ± standard deviation over {' or '.join(map(str, sorted(counts - {1})))} seeds.")
+        notes.append(f"Mean ± standard deviation over {' or '.join(map(str, sorted(counts - {1})))} seeds.")
     if 1 in counts:
         together = ", or of an ensemble" if any(row.get("ensemble") for row in trained) else ""
         together += ", or of given translations" if any(row.get("hypotheses") for row in trained) else ""
-        said.append(f"In brackets: the 95 % bootstrap interval of a system trained with one seed{together}.")
-    return said
+        notes.append(f"In brackets: the 95 % bootstrap interval of a system trained with one seed{together}.")
+    return notes
 
 
 def _listing(data: Json) -> str:

@@ -51,8 +51,8 @@ def provenance(row: Json, data: Json) -> dict[str, str]:
         f"{corpus['corpus']} {corpus['languages']} {split}: {counts['source']['sha256'][:12]}"
         for corpus in corpora for split, counts in corpus["splits"].items() if counts.get("source")
     ]  # fmt: skip
-    environments = [one for one in row.get("versions") or [] if one]  # tables of earlier versions have none
-    versions = "; ".join(", ".join(f"{name} {version}" for name, version in one.items()) for one in environments)
+    environments = filter(None, row.get("versions") or [])  # tables of earlier versions have none
+    versions = "; ".join(", ".join(f"{name} {version}" for name, version in each.items()) for each in environments)
     trained = row["system"] is not None
     box = {
         "rebuild": f"snakemake --cores all table_{data['name']}{trial}",

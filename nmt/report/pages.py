@@ -84,13 +84,13 @@ def _entry(name: str, data: Json | None, address: str) -> Json:
     bleu = best["scores"]["tokenised"]["bleu"] if best else None
     if best and not data.get("comparable", True):  # it is trained and tested on other text than the published system
         best = best | {"published": {}}
-    said = published(best["published"]["bleu"]) if best and "bleu" in best["published"] else None
+    theirs = published(best["published"]["bleu"]) if best and "bleu" in best["published"] else None
     title, labels = headline(data)[0], [row["label"] for row in data["rows"]]
     corpora = [f"{corpus['corpus']} {corpus['languages']}" for corpus in data["data"]]
     return {
         "name": name, "address": address, "title": title, "report": data.get("report") or "", "data": data,
         "best": best and {
-            "label": best["label"], "test": _tested(best, data), "bleu": statistic(bleu), "published": said,
+            "label": best["label"], "test": _tested(best, data), "bleu": statistic(bleu), "published": theirs,
             "marks": marks([best]),
         },
         "words": " ".join([name, title, data["caption"], data.get("report") or "", *corpora, *labels]).lower(),

@@ -67,7 +67,7 @@ class Overlay:
     def _text(self, folder: str) -> bool:
         """Link the texts and vocabularies up to a folder of encoded text; return whether all are linked."""
         system, layout = self.plan.system_for(folder), self.layout
-        cleaned = all([self.clean(one) for one in system.by_pair])  # noqa: C419  links all of them
+        cleaned = all([self.clean(text) for text in system.by_pair])  # noqa: C419  links all of them
         return self.link(layout.encoded(system), given=self.link(layout.subwords(system), given=cleaned))
 
     def clean(self, system: System) -> bool:

@@ -80,11 +80,11 @@ class Queue:
 
     def _next(self) -> None:
         """Start the next computation, if the thread is free and a request waits."""
-        waiting = [one for one in self.pending if not one.started.done()]  # a cancelled one leaves when its task runs
+        waiting = [t for t in self.pending if not t.started.done()]  # a cancelled ticket leaves when its task runs
         if self.busy or not waiting:
             return
         first = waiting[0]
-        batch = [one for one in waiting if one is first or (one.kind is not None and one.kind == first.kind)]
+        batch = [t for t in waiting if t is first or (t.kind is not None and t.kind == first.kind)]
         batch = batch[: self.limits.batch]
         for ticket in batch:
             self.pending.remove(ticket)

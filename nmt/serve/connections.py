@@ -62,10 +62,10 @@ class Connection(H11Protocol):
         """Admit a connection, if need be in the place of one that waits for its client; otherwise answer 503."""
         super().connection_made(transport)
         self._expect_header()
-        others = [one for one in self.connections if isinstance(one, Connection) and one is not self]
-        same = [one for one in others if one.client and self.client and one.client[0] == self.client[0]]
-        if len(same) >= self.limits.per_client:
-            self._replace_one_of(same)
+        others = [other for other in self.connections if isinstance(other, Connection) and other is not self]
+        of_client = [other for other in others if other.client and self.client and other.client[0] == self.client[0]]
+        if len(of_client) >= self.limits.per_client:
+            self._replace_one_of(of_client)
         elif len(others) >= self.most:
             self._replace_one_of(others)
 
@@ -98,12 +98,12 @@ class Connection(H11Protocol):
         self.connections.discard(self)
         self.transport.abort()
 
-    def _replace_one_of(self, crowd: "list[Connection]") -> None:
-        by_waiting = sorted(crowd, key=lambda one: (one.cycle is not None, one.waiting_since))  # the silent ones first
-        if idle := next((one for one in by_waiting if one.waits_for_client), None):
+    def _replace_one_of(self, others: "list[Connection]") -> None:
+        by_waiting = sorted(others, key=lambda c: (c.cycle is not None, c.waiting_since))  # the silent ones first
+        if idle := next((connection for connection in by_waiting if connection.waits_for_client), None):
             idle._close()
             return
-        expected = f"at most {len(crowd)} connections at once"
+        expected = f"at most {len(others)} connections at once"
         response = Refused(503, "too many connections", expected, "more", retry_after=1).response()
         head = h11.Response(status_code=response.status_code, headers=response.raw_headers)
         for event in (head, h11.Data(data=bytes(response.body)), h11.EndOfMessage()):

@@ -89,13 +89,13 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start to listen."""
-        told = set[str]()
+        reported = set[str]()
 
         def report(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
             problem = f"{context['message']}: {context.get('exception', 'no exception')}"
-            if problem not in told:
+            if problem not in reported:
                 log.error("nmt serve: %s; open requests go on", problem)
-            told.add(problem)
+            reported.add(problem)
 
         asyncio.get_running_loop().set_exception_handler(report)
         await super().startup(sockets)

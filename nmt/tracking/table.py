@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -143,7 +144,7 @@ class _Sender:
             describe(self.client, run, params, tags)
             model = self._model(row, scores, params, parent) if row["system"] else None
             corpora = self._corpora(row["system"], row["test"])
-            corpus = next((one for one in corpora if one["languages"] == row["languages"]), corpora[0])
+            corpus = next((corpus for corpus in corpora if corpus["languages"] == row["languages"]), corpora[0])
             dataset = self._dataset(corpus, row["system"], row["test"], row["references_sha256"]["tokenised"])
             self._log_inputs(run, [("testing", dataset)], [model] if model else [])
             send_changed(self.client, run, _values(row, n), dataset, model)
@@ -177,8 +178,8 @@ class _Sender:
 
     def _corpora(self, system: str | None, split: str) -> list[Json]:
         """The cleaned corpora that have a split, one for each pair of languages; a system's own if it has any."""
-        corpora = [one for one in self.data["data"] if _text_of(split) in one["splits"]]
-        return [one for one in corpora if system in one["systems"]] or corpora
+        corpora = [corpus for corpus in self.data["data"] if _text_of(split) in corpus["splits"]]
+        return [corpus for corpus in corpora if system in corpus["systems"]] or corpora
 
     def _dataset(self, corpus: Json, system: str | None, split: str, references: str = "") -> "Dataset":
         """A split of a system's cleaned corpus: its name, digest, source and number of sentences."""
@@ -215,7 +216,7 @@ class _Sender:
             for place, (run, model) in enumerate(sent) if model
         ]  # fmt: skip
         if name and scored:
-            score, label, run, model = max(scored, key=lambda one: one[0])
+            score, label, run, model = max(scored, key=itemgetter(0))
             register(self.client, name, model, run, f"{label}: BLEU {score:.2f} on {test}")
 
 

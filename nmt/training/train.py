@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
 from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -257,10 +258,10 @@ def _finish(run: Path, facts: dict[str, Any]) -> None:
 
 
 def _starts(log: Iterable[dict[str, Any]], end: int) -> list[dict[str, Any]]:
-    """Return from which update on which machine and code trained; older records do not tell.
+    """Return from which update on which machine and code trained; older records do not say.
 
     Of several starts at one update only the last one trained; a start at the end trained nothing.
     """
-    starts = {record["update"]: record for record in log if record["event"] == "start" and record["update"] < end}
-    told = [{key: start.get(key) for key in ("update", "hardware", "code_version")} for start in starts.values()]
-    return [next(same) for _, same in groupby(told, lambda start: (start["hardware"], start["code_version"]))]
+    last = {record["update"]: record for record in log if record["event"] == "start" and record["update"] < end}
+    starts = [{key: start.get(key) for key in ("update", "hardware", "code_version")} for start in last.values()]
+    return [next(same) for _, same in groupby(starts, itemgetter("hardware", "code_version"))]

@@ -144,8 +144,8 @@ class Lease:
 
     def _watch(self, owner: dict[str, Any], version: str) -> None:
         """Return if the lock was released, or has expired; raise DataError if its owner renews it."""
-        told = f"{owner['user']} on {owner['host']}, process {owner['process']}, since {owner['since']}"
-        _say(self._name, f"locked by {told}; looking for up to {EXPIRY:.0f} s whether that process is alive")
+        holder = f"{owner['user']} on {owner['host']}, process {owner['process']}, since {owner['since']}"
+        _say(self._name, f"locked by {holder}; looking for up to {EXPIRY:.0f} s whether that process is alive")
         end = time.monotonic() + EXPIRY
         while time.monotonic() < end:
             time.sleep(LOOK)
@@ -154,8 +154,8 @@ class Lease:
                 return
             if found[1] != version:
                 raise DataError(
-                    f"{self._name}: expected no other run on this bucket, got one by {told}; wait until it has ended, "
-                    "or stop it there"
+                    f"{self._name}: expected no other run on this bucket, got one by {holder}; wait until it has "
+                    "ended, or stop it there"
                 )
 
     def _is_dead(self, owner: dict[str, Any]) -> bool:

@@ -69,8 +69,8 @@ class Parent:
         lines = []
         for what, counts in self.facts.items():
             if isinstance(counts, dict):
-                told = (f"{count:,} {how.replace('_', ' ')}" for how, count in counts.items() if count)
-                lines.append(f"{what.replace('_', ' ')}: {', '.join(told)}")
+                parts = (f"{count:,} {how.replace('_', ' ')}" for how, count in counts.items() if count)
+                lines.append(f"{what.replace('_', ' ')}: {', '.join(parts)}")
         if lines and self.folder:
             checksum = self.facts["weights_sha256"]
             print(f"starts from {self.folder}, weights {checksum[:12]}…; {'; '.join(lines)}", file=sys.stderr)

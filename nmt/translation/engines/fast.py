@@ -142,11 +142,11 @@ class FastSearch:
     def _checked(self, hypotheses: list[Hypothesis], row: Sequence[int], decoding: Decoding) -> list[Hypothesis] | None:
         """Return hypotheses that our search could have found: ended within the limit, by allowed pieces; else None."""
         limit = self._limit(row, decoding)
-        if any(len(one.ids) >= limit for one in hypotheses):
+        if any(len(h.ids) >= limit for h in hypotheses):
             if decoding.beam > 1:
                 return None
             hypotheses = [self._ended(row, hypotheses[0].ids[:limit], decoding.length_penalty)]
-        allowed = all(self._forbidden.isdisjoint(one.ids) and math.isfinite(one.score) for one in hypotheses)
+        allowed = all(self._forbidden.isdisjoint(h.ids) and math.isfinite(h.score) for h in hypotheses)
         return hypotheses if allowed else None
 
     def _ended(self, row: Sequence[int], ids: list[int], length_penalty: float) -> Hypothesis:
