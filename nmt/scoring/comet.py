@@ -120,6 +120,6 @@ def _run(samples: list[dict[str, str]], checkpoint: Path, python: Path) -> Any:
     command = [str(python), "-I", comet_worker.__file__, str(checkpoint)]  # without this folder and our packages
     done = subprocess.run(command, input=json.dumps(samples), capture_output=True, text=True, check=False)
     if done.returncode:
-        said = [line for line in done.stderr.splitlines() if line.strip()] or ["nothing"]
-        raise ConfigError(f"{python}: COMET failed with {checkpoint}: {said[-1].strip()[:300]}; correct this first")
+        last_line = (done.stderr.strip() or "nothing").splitlines()[-1].strip()
+        raise ConfigError(f"{python}: COMET failed with {checkpoint}: {last_line[:300]}; correct this first")
     return json.loads(done.stdout)
