@@ -15,7 +15,7 @@ from nmt.config.decoding import Decoding
 from nmt.config.models import ModelConfig, TransformerConfig, has_attention
 from nmt.config.selection import Selection
 from nmt.config.training import Training, check_activation_checkpointing, check_guided, check_mixing, check_passes
-from nmt.config.types import SHA256, TAG, Name, Pairs, Positive, Seed, Seeds, Strict, UserPath, matching
+from nmt.config.types import SHA256, TAG, Name, Pairs, Positive, Seed, Seeds, Strict, SystemName, UserPath, matching
 
 PARENT = r"^([A-Za-z0-9][\w.-]*/)?[A-Za-z0-9][\w.-]*$"
 
@@ -28,7 +28,7 @@ class AddedText(Strict):
     is sequence-level knowledge distillation (Kim and Rush 2016).
     """
 
-    model: Annotated[str, matching(r"^[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*$", "TABLE/SYSTEM")] = Field(
+    model: SystemName = Field(
         description="system that translates, as TABLE/SYSTEM; for back-translation one of the opposite direction"
     )
     at: Selection = Field("best", description="checkpoint selection of that system")

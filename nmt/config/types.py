@@ -25,6 +25,7 @@ def matching(pattern: str, expected: str) -> Any:
 
 
 Name = Annotated[str, matching(r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", "letters, digits, _ . -")]
+SystemName = Annotated[str, matching(r"^[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*$", "TABLE/SYSTEM")]
 _Joined = BeforeValidator(lambda value: joined_subtags(value) if isinstance(value, str) else value)
 Language = Annotated[str, matching(f"^{LANGUAGE}$", "an ISO 639 code, e.g. de, zh_Hant or pt_BR"), _Joined]
 Pair = Annotated[str, matching(f"^{PAIR}$", "source-target, e.g. en-de or en-zh_Hant"), _Joined]

@@ -6,11 +6,10 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
 from nmt.config.selection import Selection
-from nmt.config.types import Count, Language, Name, Number, Seed, Strict, UserPath, matching
+from nmt.config.types import Count, Language, Name, Number, Seed, Strict, SystemName, UserPath
 
 Share = Annotated[float, Field(ge=0, le=1), Number]
 Similarity = Annotated[float, Field(ge=0.7, le=1), Number]
-Scorer = Annotated[str, matching(r"^[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*$", "TABLE/SYSTEM")]
 Finite = Annotated[float, Field(ge=-1e30, le=1e30), Number]
 Parameter = bool | float | str | list[bool | float | str]
 
@@ -75,8 +74,10 @@ class ScoresFilter(Strict):
     file: UserPath | None = Field(
         None, description="a number on each line, one for each raw training pair; plain or packed"
     )
-    forward: Scorer | None = Field(None, description="instead of a file: system that scores the pairs, as TABLE/SYSTEM")
-    backward: Scorer | None = Field(None, description="system of the other direction, for the dual cross-entropy")
+    forward: SystemName | None = Field(
+        None, description="instead of a file: system that scores the pairs, as TABLE/SYSTEM"
+    )
+    backward: SystemName | None = Field(None, description="system of the other direction, for the dual cross-entropy")
     at: Selection = Field("best", description="checkpoint selection of these systems")
     seed: Seed = Field(1, description="seed of these systems")
 
