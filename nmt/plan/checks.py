@@ -26,6 +26,7 @@ from nmt.corpora.catalogue import (
 from nmt.plan.helpers import (
     SystemKey,
     check_helpers,
+    check_no_wildcards,
     check_own_files,
     check_parents,
     place_of_added,
@@ -153,11 +154,8 @@ def check_table_files(name: str, table: Table) -> None:
             raise ConfigError(
                 f"{table_path(name)}: {key}: {file}: expected a file, got {got}; paths start at {Path.cwd()}"
             )
-        if file and {"{", "}"} & set(str(file)):
-            raise ConfigError(
-                f"{table_path(name)}: {key}: {file}: expected a path without {{ and }}, in which Snakemake sees "
-                "wildcards; rename it, or link to it"
-            )
+        if file:
+            check_no_wildcards(file, f"{table_path(name)}: {key}")
 
 
 def check_alignments(name: str, table: Table, settings: Workflow) -> None:

@@ -1,8 +1,8 @@
 """Systems that others need: parents, and those that translate or score their text."""
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 
-from nmt.config.corpus.sources import CustomCorpus
 from nmt.config.data import InheritedSubwords
 from nmt.config.inherit import ModelFolder, why_unfit
 from nmt.config.models import ModelConfig
@@ -95,14 +95,16 @@ def check_own_files(systems: Iterable[System], settings: Workflow) -> None:
         for text in (*system.by_pair, *(mixture.text_to_translate for mixture in system.mixtures)):
             if custom := settings.corpora.get(text.corpus):
                 check_files(text.corpus, custom, text.languages)
-                _check_no_wildcards(text.corpus, custom)
+                for path in custom.local:
+                    check_no_wildcards(path, f"corpora.{text.corpus}")
 
 
-def _check_no_wildcards(name: str, custom: CustomCorpus) -> None:
-    if braced := [path for path in custom.local if {"{", "}"} & set(str(path))]:
+def check_no_wildcards(path: Path, where: str) -> None:
+    """Reject a path that Snakemake misreads."""
+    if {"{", "}"} & set(str(path)):
         raise ConfigError(
-            f"corpora.{name}: {braced[0]}: expected a path without {{ and }}, in which Snakemake sees wildcards; "
-            "rename it, or link to it"
+            f"{where}: {path}: expected a path without {{ and }}, in which Snakemake sees wildcards; rename it, or "
+            "link to it"
         )
 
 
