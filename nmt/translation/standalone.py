@@ -12,7 +12,6 @@ sacremoses. From Python:
 
 import argparse
 import json
-import os
 import sys
 from collections import defaultdict
 from collections.abc import Sequence
@@ -24,6 +23,7 @@ from typing import Any, BinaryIO
 from nmt.config.data import Cleaning
 from nmt.system.errors import DataError
 from nmt.system.lines import decode_lines
+from nmt.system.workers import available_cores
 from nmt.text.cleaner import Cleaner, restore
 from nmt.text.subwords import Vocabulary
 
@@ -77,7 +77,7 @@ class ExportedModel:
         self.cleaner = Cleaner(self.recipe, self.source_language)
         self.source, self.target = (Vocabulary(folder / f"{side}.model") for side in ("source", "target"))
         self._numbers = {piece: i for i, piece in enumerate(self.target.pieces(range(len(self.target))))}
-        options = {"inter_threads": threads or _cores(), "intra_threads": 1}
+        options = {"inter_threads": threads or available_cores(), "intra_threads": 1}
         try:
             self.engine: Any = ctranslate2.Translator(str(folder), device=device, compute_type=compute_type, **options)
         except (RuntimeError, ValueError) as error:
@@ -154,10 +154,6 @@ def _settings(path: Path) -> dict[str, Any]:
         return dict(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError) as error:
         raise DataError(f"{path}: expected the settings of an export, got {error}; export the model again") from None
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _say(message: str) -> None:
