@@ -109,7 +109,7 @@ class Overlay:
     def model(self, table: str, system: str, seed: int | str, at: str) -> bool:
         """Link the model of a seed, or of an ensemble and its members (``1-2-3``); return whether it is linked."""
         models = {int(member): self.layout.selected(table, system, member, at) for member in str(seed).split("-")}
-        linked = all([self.link(model, given=self.training(table, system, one)) for one, model in models.items()])  # noqa: C419
+        linked = all([self.link(path, given=self.training(table, system, n)) for n, path in models.items()])  # noqa: C419
         return linked if len(models) == 1 else self.link(self.layout.selected(table, system, seed, at), given=linked)
 
     def row(self, table: str, row: Row, model: int | str) -> None:

@@ -18,7 +18,7 @@ from nmt.text.cleaner import clean_line
 from nmt.text.subwords import learn
 from nmt.training.experiment import Experiment, identity
 
-_made = tempfile.TemporaryDirectory()
+CACHE = tempfile.TemporaryDirectory()
 PAIRS = [
     ("A dog runs across the grass.", "Ein Hund rennt über das Gras."),
     ("Two men sit on a bench.", "Zwei Männer sitzen auf einer Bank."),
@@ -163,25 +163,25 @@ def write_scores(
     return out
 
 
-def write_results(layout: Layout, name: str, what: Table, seeds: Sequence[int], synthetic: bool = False) -> None:
-    """Write everything that a table is made of; the corpus `drawn` is synthetic in any case.
+def write_results(layout: Layout, name: str, content: Table, seeds: Sequence[int], synthetic: bool = False) -> None:
+    """Write everything that a table is made from; the corpus `drawn` is synthetic in any case.
 
-    The same arguments give the same files, which are made once in a process and copied.
+    The same arguments give the same files, so a process makes them once and then copies them.
     """
-    made = Path(_made.name, digest([name, what.model_dump(mode="json"), list(seeds), synthetic, layout.limit]))
-    if not made.exists():
-        made.mkdir()
-        _make_results(Layout(made, layout.limit), name, what, seeds, synthetic)
-    shutil.copytree(made, layout.results, dirs_exist_ok=True)
+    cached = Path(CACHE.name, digest([name, content.model_dump(mode="json"), list(seeds), synthetic, layout.limit]))
+    if not cached.exists():
+        cached.mkdir()
+        _make_results(Layout(cached, layout.limit), name, content, seeds, synthetic)
+    shutil.copytree(cached, layout.results, dirs_exist_ok=True)
 
 
-def _make_results(layout: Layout, name: str, what: Table, seeds: Sequence[int], synthetic: bool) -> None:
-    for system in what.systems.values():
+def _make_results(layout: Layout, name: str, content: Table, seeds: Sequence[int], synthetic: bool) -> None:
+    for system in content.systems.values():
         write_corpus(layout, system, synthetic or system.corpus == "drawn")
-    for index, row in enumerate(what.rows):
+    for index, row in enumerate(content.rows):
         if row.system:
             for seed in seeds:
-                write_run(layout.run(name, row.system, seed), what.systems[row.system], seed)
-            for model in what.models_of(row, seeds):
+                write_run(layout.run(name, row.system, seed), content.systems[row.system], seed)
+            for model in content.models_of(row, seeds):
                 wrong = 1 + 2 * index + (0 if isinstance(model, str) else model)  # an ensemble is better
-                write_scores(layout, name, row, what.systems[row.system], model, wrong, what.requested_metrics)
+                write_scores(layout, name, row, content.systems[row.system], model, wrong, content.requested_metrics)

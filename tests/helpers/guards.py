@@ -85,5 +85,5 @@ def pytest_testnodedown(node: Any) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    told = ", ".join(f"{memory} MiB by a {kind}" for kind, memory in peaks.items())
-    terminalreporter.write_line(f"largest memory: {told} (at most {LIMIT})")
+    shown = ", ".join(f"{memory} MiB by a {kind}" for kind, memory in peaks.items())
+    terminalreporter.write_line(f"largest memory: {shown} (at most {LIMIT})")
