@@ -21,6 +21,11 @@ def printable(text: str) -> str:
     )
 
 
+def first_line(error: Exception) -> str:
+    """Return the first line of an error's message, at most 300 characters; its type if it has no message."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:300]
+
+
 class _UserError(ValueError):
     """An error whose message is shown to the user; it may quote a file of somebody else."""
 

@@ -7,10 +7,10 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nmt.system.errors import first_line
 from nmt.system.files import read_json
 from nmt.system.warnings import say
 from nmt.tracking.feed import Feed, identity_of, read_records
-from nmt.tracking.store import first_line
 
 if TYPE_CHECKING:
     from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from nmt.plan.systems import flatten
+from nmt.system.errors import first_line
 from nmt.system.files import read_json
 from nmt.system.warnings import warn
 from nmt.tracking.feed import Feed, Records, identity_of, points, read_records
-from nmt.tracking.store import describe, finish, first_line, send_changed
+from nmt.tracking.store import describe, finish, send_changed
 
 MADE_OF = ("config", "seed", "data", "subwords")
 

@@ -216,8 +216,3 @@ def send_changed(
     ]  # fmt: skip
     if new:
         client.log_batch(run, metrics=new)
-
-
-def first_line(error: Exception) -> str:
-    """The first line of an error's message, at most 300 characters; the error's type if it has no message."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0][:300]

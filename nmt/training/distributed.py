@@ -20,7 +20,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.rendezvous import rendezvous
 
-from nmt.system.errors import DataError
+from nmt.system.errors import DataError, first_line
 
 START_TIMEOUT = timedelta(minutes=10)  # for all processes to start
 TIMEOUT = timedelta(hours=6)  # for each other; the end of a process is noticed at once
@@ -160,7 +160,7 @@ def _join(device: str, processes: Processes) -> Any:
     except RuntimeError as error:
         where = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
         raise DataError(
-            f"process {rank} of {size}: expected the others at {where}, got: {_first_line(error)}; "
+            f"process {rank} of {size}: expected the others at {where}, got: {first_line(error)}; "
             "see that all were started, and MASTER_ADDR and MASTER_PORT name a free port of the first one's machine"
         ) from None
     return store
@@ -173,12 +173,8 @@ def _connected() -> Iterator[None]:
     except RuntimeError as error:
         raise LostProcess(
             f"another process of this training has ended, or its machine; run the same command again to resume "
-            f"({_first_line(error)})"
+            f"({first_line(error)})"
         ) from None
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().split("\n")[0]
 
 
 def _reports(store: Any, processes: Processes, error: BaseException) -> bool:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Protocol
 
 from nmt.system.buckets.lease import Lease
-from nmt.system.errors import ConfigError
+from nmt.system.errors import ConfigError, first_line
 from nmt.system.files import read_json
 from nmt.system.warnings import say
 
@@ -199,8 +199,7 @@ def _attempt(state: StoredState) -> bool:
     try:
         state.send()
     except Exception as error:  # of boto3, whose classes have no common base
-        line = str(error).splitlines()[0] if str(error) else type(error).__name__
-        say(f"{state.folder}: not sent to the bucket: {line}")
+        say(f"{state.folder}: not sent to the bucket: {first_line(error)}")
         return False
     return True
 
