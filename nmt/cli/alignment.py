@@ -82,7 +82,7 @@ def align(
         check_not_input(out, [model, source, target, *(valid or []), *([gold] if gold else [])])
     files = [(source, target), *([valid] if valid else [])]
     texts = [read_texts({"target": translation, "source": text}) for text, translation in files]
-    translator = load_translator(model, device, threads, True, source_language, target_language)
+    translator = load_translator(model, device, threads, source_language, target_language, single=True)
     for pair in files:
         check_endings(translator.languages, *pair)
     with Progress("align", sum(len(text["source"]) for text in texts), "pair") as bar:
@@ -162,7 +162,7 @@ def attention(
     """Translate SENTENCE with MODEL and draw the attention of a sub-layer; writes DIR/PART.png, .svg and .json."""
     from nmt.report.figures.attention_maps import write, write_over
 
-    translator = load_translator(model, device, threads, True, source_language, target_language)
+    translator = load_translator(model, device, threads, source_language, target_language, single=True)
     if not (line := translator.clean(sentence)):
         raise ConfigError(f"SENTENCE: expected words, got '{sentence}'; give a sentence in quotes")
     if " " not in sentence and Path(sentence).is_file():

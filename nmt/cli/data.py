@@ -169,7 +169,7 @@ def score_pairs(
     with tqdm(unit="pair", disable=None) as bar:
         translators = [Translator.load(model, device, threads, workers) for model in models]
         given = (target_language, source_language), (source_language, target_language)
-        translators = [one.toward(*languages) for one, languages in zip(translators, given, strict=False)]
+        translators = [t.toward(*languages) for t, languages in zip(translators, given, strict=False)]
         score_text(translators, source, target, out, bar.update)
 
 

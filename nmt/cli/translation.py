@@ -164,7 +164,7 @@ def translate(
     decoding = decoding_of(search, nbest)
     files = () if files == (Path("-"),) else files
     at_prompt = check_streams(model, files, out)
-    translator = load_translator(model, device, threads, at_prompt, source_language, target_language)
+    translator = load_translator(model, device, threads, source_language, target_language, single=at_prompt)
 
     from nmt.system.files import sha256  # after `load_translator`, which imports most of it faster
     from nmt.translation.sentences import Sentences, translate_lines
@@ -244,7 +244,7 @@ def logprob(
         check_writable(out)
         check_not_input(out, [model, source, target, *([images] if images else [])])
     texts = read_texts({"target": target, "source": source})
-    translator = load_translator(model, device, threads, False, source_language, target_language)
+    translator = load_translator(model, device, threads, source_language, target_language, single=False)
     check_endings(translator.languages, source, target)
     count = len(texts["source"])
     pictures = translator.pictures(images, None, count) if images else no_pictures
@@ -271,16 +271,11 @@ def total_line(total: dict[str, Any], target: Path) -> str:
 
 
 def load_translator(
-    model: Path,
-    device: str,
-    threads: int | None,
-    single: bool,
-    source: str | None = None,
-    target: str | None = None,
+    model: Path, device: str, threads: int | None, source: str | None, target: str | None, single: bool
 ) -> "Translator":
     """Load a model for single sentences, or for many at once; the languages are those of `choose_direction`.
 
-    Garbage collection would search the many objects of the imported modules, meanwhile and at exit.
+    Garbage collection is off meanwhile: it would search the many objects of the imported modules, also at exit.
     """
     import gc
 
