@@ -12,14 +12,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
+from ports import free_port
 
 
 @contextmanager
 def s3_server() -> Iterator[dict[str, str]]:
     """Run moto's server; yield the variables of the environment that lead to it."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     process = subprocess.Popen([sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)])
     try:
         for _ in range(200):

@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -14,6 +13,7 @@ from typing import Any
 import pytest
 import torch
 from copytask import copy_lines, write_links
+from ports import free_port
 from safetensors.torch import load_file
 from snakes import ROOT
 
@@ -97,9 +97,7 @@ def start(
     folder: Path, jobs: dict[str, Experiment], corpora: tuple[Path, Path], pause: float = 0
 ) -> list[subprocess.Popen[str]]:
     """Two processes, as torchrun or srun would start them, each told its own folder of the corpus."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     write_links(folder / "links", copy_lines(6000, 1))
     write_json(folder / "jobs.json", [[str(folder / name), config.model_dump()] for name, config in jobs.items()])
     environment = os.environ | {"OMP_NUM_THREADS": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1"}

@@ -1,6 +1,5 @@
 """Windows: what it lacks is hidden from a process, in which the commands for it must work and the others refuse."""
 
-import socket
 import subprocess
 import sys
 import time
@@ -10,6 +9,7 @@ from urllib.request import urlopen
 
 import pytest
 from commands import run
+from ports import free_port
 
 from nmt.cli.errors import explain
 from nmt.serve import connections
@@ -78,9 +78,7 @@ def test_models_are_used_on_windows_and_the_rest_is_refused_in_one_line(tmp_path
 
 @pytest.mark.integration
 def test_the_page_is_served_on_windows() -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-c", HIDE, f"serve {ROOT / 'demo'} --port {port} --threads 1"]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as server:
         try:
