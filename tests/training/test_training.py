@@ -85,6 +85,10 @@ def run_to_end(encoded: Path, run: Path, config: Experiment, seed: int = 1) -> d
     return dict(read_json(run / "training.json"))
 
 
+def validations(run: Path) -> list[dict[str, Any]]:
+    return [r for r in map(json.loads, (run / "log.jsonl").read_text().splitlines()) if r["event"] == "valid"]
+
+
 def weights(run: Path, update: int) -> dict[str, torch.Tensor]:
     return load_file(run / f"state/checkpoints/update-{update:08d}/weights.safetensors")
 
@@ -123,7 +127,7 @@ def test_the_copy_task_is_learned(
         schedule={"peak": peak, "warmup": 100},
     )  # fmt: skip
     run_to_end(copy_corpus, tmp_path, config)
-    valid = [r for r in map(json.loads, (tmp_path / "log.jsonl").read_text().splitlines()) if r["event"] == "valid"]
+    valid = validations(tmp_path)
     assert valid[-1]["bleu"] > 98 and valid[-1]["train_bleu"] > 98
     average(tmp_path, copy_corpus, "last", tmp_path / "model")
     unseen = sorted(set(copy_lines(600, 3)) - set(copy_lines(6000, 1)))
@@ -353,7 +357,7 @@ def test_patience_ends_training_and_best_is_kept(copy_corpus: Path, tmp_path: Pa
     )
     found = run_to_end(copy_corpus, tmp_path, config)
     assert found["stopped"] == "patience" and found["updates"] < 200
-    valid = [r for r in map(json.loads, (tmp_path / "log.jsonl").read_text().splitlines()) if r["event"] == "valid"]
+    valid = validations(tmp_path)
     best = min(valid, key=lambda r: r["loss"])
     assert [path.name for path in select(tmp_path, "best", "loss")] == [f"update-{best['update']:08d}"]
     assert valid[-1]["update"] == best["update"] + 2 * 5
@@ -373,7 +377,7 @@ def test_the_best_checkpoints_are_kept_in_whatever_order_they_come(
         schedule={"peak": 0.1, "warmup": 1},
     )  # fmt: skip
     run_to_end(small_corpus, tmp_path, config)
-    valid = [r for r in map(json.loads, (tmp_path / "log.jsonl").read_text().splitlines()) if r["event"] == "valid"]
+    valid = validations(tmp_path)
     ranked = sorted(valid, key=lambda r: (r["loss"] if monitor == "loss" else -r["bleu"], r["update"]))[:5]
     assert not all(r["best"] for r in ranked)  # one of them was not the best when it came
     expected = [f"update-{update:08d}" for update in sorted(r["update"] for r in ranked)]
