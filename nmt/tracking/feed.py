@@ -9,6 +9,7 @@ from nmt.config.training import ENDS
 from nmt.plan.systems import flatten
 from nmt.system import files
 from nmt.system.files import digest, read_json
+from nmt.system.workers import batched
 from nmt.tracking.store import BATCH, describe, find_or_create_run, open_experiment
 
 if TYPE_CHECKING:
@@ -42,8 +43,7 @@ class Feed:
     def send(self, records: Records) -> None:
         """Log the curves' points that the store lacks."""
         missing = [point for point in points(records) if point.step > self.steps.get(point.key, -1)]
-        for start in range(0, len(missing), BATCH["metrics"]):
-            batch = missing[start : start + BATCH["metrics"]]
+        for batch in batched(missing, BATCH["metrics"]):
             self.client.log_batch(self.run, metrics=batch)
             self.steps |= {point.key: point.step for point in batch}
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from nmt.system.errors import DataError
 from nmt.system.files import read_json
 from nmt.system.locks import wait_for_lock
+from nmt.system.workers import batched
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -72,7 +73,7 @@ def connect(uri: str) -> "MlflowClient":
         logging.getLogger(logger).setLevel(logging.ERROR)
     with _alone(uri) as file:
         if file and not file.exists():
-            part = file.with_name(f".{file.name}.part")  # of a process that is killed no half-made store stays
+            part = file.with_name(f".{file.name}.part")  # a killed process leaves no half-made store
             part.unlink(missing_ok=True)
             MlflowClient(tracking_uri=f"sqlite:///{part}")
             part.replace(file)
@@ -185,11 +186,11 @@ def describe(
 
     data = client.get_run(run).data
     new = [Param(key, value) for key, value in (params or {}).items() if key not in data.params]
-    for start in range(0, len(new), BATCH["params"]):
-        client.log_batch(run, params=new[start : start + BATCH["params"]])
+    for batch in batched(new, BATCH["params"]):
+        client.log_batch(run, params=batch)
     changed = [RunTag(key, value) for key, value in (tags or {}).items() if data.tags.get(key) != value]
-    for start in range(0, len(changed), BATCH["tags"]):
-        client.log_batch(run, tags=changed[start : start + BATCH["tags"]])
+    for batch in batched(changed, BATCH["tags"]):
+        client.log_batch(run, tags=batch)
 
 
 def finish(client: "MlflowClient", run: str, end: int | None = None) -> None:
