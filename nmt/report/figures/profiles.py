@@ -1,5 +1,6 @@
 """Profiles of a system's errors: BLEU by the length of the sentence, and accuracy by the frequency of the word."""
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ import numpy as np
 from matplotlib import pyplot
 from matplotlib.lines import Line2D
 
+from nmt.config.table import Figure
 from nmt.report.figures.plots import COLOURS, STYLE, TITLES, legend, save
 from nmt.scoring.tokenizers import tokenizer_of
 
@@ -71,7 +73,7 @@ PROFILES: dict[str, tuple[Callable[[Texts], Values], Sequence[int], str, str]] =
 }  # fmt: skip
 
 
-def draw_profile(figure: str, systems: Mapping[str, Texts], out: Path) -> None:
+def draw_profile(figure: Figure, systems: Mapping[str, Texts], out: Path) -> None:
     """Draw a profile of each system as ``{out}.png`` and ``{out}.svg``; classes with few members are left out."""
     measure, classes, across, up = PROFILES[figure]
     with pyplot.rc_context(STYLE):
@@ -82,7 +84,7 @@ def draw_profile(figure: str, systems: Mapping[str, Texts], out: Path) -> None:
             cycle, colour = divmod(n, len(COLOURS))  # other markers where the colours begin again
             marker = "os^D"[cycle % 4]
             lines += axes.plot(list(values), list(values.values()), marker=marker, color=COLOURS[colour], label=system)
-        axes.set(title=next(title for name, title in TITLES.items() if name == figure), xlabel=across, ylabel=up)
+        axes.set(title=TITLES[figure], xlabel=across, ylabel=up)
         axes.set_xticks(range(len(classes)), [_name(classes, place) for place in range(len(classes))])
         axes.set_ylim(bottom=0)
         if not any(np.size(line.get_xdata()) for line in lines):
@@ -94,7 +96,7 @@ def draw_profile(figure: str, systems: Mapping[str, Texts], out: Path) -> None:
 
 def _place(value: int, classes: Sequence[int]) -> int:
     """The place of the class that a value belongs to; -1 if it is below all."""
-    return sum(value >= first for first in classes) - 1
+    return bisect_right(classes, value) - 1
 
 
 def _name(classes: Sequence[int], place: int) -> str:
