@@ -2,6 +2,7 @@
 
 import math
 import re
+from typing import Any
 
 from nmt.config.decoding import FOR_SAMPLING, Decoding
 from nmt.system.files import Json
@@ -73,6 +74,13 @@ def statistic(score: Json | None, digits: int = 2, scale: float = 1.0) -> str:
     if score["low"] is None:
         return f"{score['mean']:.{digits}f}"
     return f"{score['mean']:.2f} [{score['low']:.1f}, {score['high']:.1f}]"
+
+
+def bounds(score: Json) -> tuple[Any, Any]:
+    """The ends of mean ± standard deviation over seeds, or of the interval of the only seed, if there is one."""
+    if score["deviation"] is not None:
+        return score["mean"] - score["deviation"], score["mean"] + score["deviation"]
+    return score["low"], score["high"]
 
 
 def signed(value: float | None, digits: int = 2) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from nmt.report.cells import NONE, duration, hardware, is_own, training_time
+from nmt.report.cells import NONE, bounds, duration, hardware, is_own, training_time
 from nmt.report.grid import telling
 from nmt.report.grids import figure_notes, grids, halves, headline, sample_sets, shown
 from nmt.system.files import Json
@@ -148,9 +148,7 @@ def _span(row: Json) -> tuple[float | None, float | None, float | None, float | 
     if row["quoted"]:
         return published, None, None, None
     ours = row["scores"]["tokenised"]["bleu"]
-    if ours["deviation"] is not None:
-        return published, ours["mean"], ours["mean"] - ours["deviation"], ours["mean"] + ours["deviation"]
-    return published, ours["mean"], ours["low"], ours["high"]
+    return published, ours["mean"], *bounds(ours)
 
 
 def _text(span: Sequence[float | None]) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from matplotlib import pyplot
 from matplotlib.axes import Axes
 
-from nmt.report.cells import hardware, published, statistic, training_time
+from nmt.report.cells import bounds, hardware, published, statistic, training_time
 from nmt.report.figures.heatmaps import font_families
 from nmt.report.figures.plots import COLOURS, STYLE, save
 from nmt.report.grid import Grid
@@ -141,13 +141,10 @@ def _columns(groups: Groups) -> list[list[str]]:
 def _panel(axes: Axes, report: str, rows: list[Json]) -> None:
     for place, row in enumerate(rows):
         ours, theirs = row["scores"]["tokenised"]["bleu"], row["published"]["bleu"]
-        low, high = ours["low"], ours["high"]
-        if ours["deviation"] is not None:
-            low, high = ours["mean"] - ours["deviation"], ours["mean"] + ours["deviation"]
         if row["comparable"]:
             axes.plot([theirs, ours["mean"]], [place, place], color="#bbbbbb", zorder=1)
             axes.plot(theirs, place, "o", color=COLOURS[1], fillstyle="none", markersize=4, label="published")
-        axes.plot([low, high], [place, place], color=COLOURS[0], linewidth=4, alpha=0.35, solid_capstyle="butt")
+        axes.plot(bounds(ours), [place, place], color=COLOURS[0], linewidth=4, alpha=0.35, solid_capstyle="butt")
         label = "ours: 95 % interval, or deviation over seeds"
         axes.plot(ours["mean"], place, "o", color=COLOURS[0], markersize=4, label=label)
     axes.set_title(report, parse_math=False)
