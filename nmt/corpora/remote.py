@@ -158,7 +158,7 @@ def from_sacrebleu(name: str, languages: Sequence[str], mirror: Path | None) -> 
 
     Raises:
         ConfigError: sacrebleu has no such test set or languages.
-        DataError: it cannot be had.
+        DataError: it cannot be downloaded.
     """
     from sacrebleu.dataset import DATASETS
 

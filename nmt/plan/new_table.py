@@ -147,8 +147,8 @@ def new_table(
     codes = languages.split("-")
     given = {"train": ("FILES", train), "valid": ("--valid", valid), "held_out": ("--test", test)}
     whole = {split: _source(option, files, codes) for split, (option, files) in given.items() if files}
-    found = {split: _look(split, source, languages) for split, source in whole.items()}
-    text = found["train"]
+    findings = {split: _look(split, source, languages) for split, source in whole.items()}
+    text = findings["train"]
     if len(whole) < 3 and text.filled < LEAST:
         raise DataError(
             f"{train[0]}: expected at least {LEAST} sentence pairs to cut validation and test text from, got "
@@ -159,7 +159,7 @@ def new_table(
     pairs = int(text.filled * (1000 - (3 - len(whole)) * share) / 1000)
     settings = _with_corpus(config, name, entry)
     table = _table(name, codes, pairs, text)
-    yield from _describe(found, codes, CustomCorpus.model_validate(entry))
+    yield from _describe(findings, codes, CustomCorpus.model_validate(entry))
     _write(table_path(name), table, config, settings)
     yield f"wrote {table_path(name)}, and corpora: {name} in {config}"
     yield _next_steps(name, config)
@@ -334,8 +334,7 @@ def _with_corpus(config: Path, name: str, entry: dict[str, Any]) -> str:
     else:
         text = before.removesuffix("\n") + f"\n\ncorpora:\n{_entry(name, entry)}"
     try:
-        found = parse(Workflow, text, str(config))
-        if found.corpora[name] != CustomCorpus.model_validate(entry):
+        if parse(Workflow, text, str(config)).corpora[name] != CustomCorpus.model_validate(entry):
             raise ConfigError("it has other corpora in one line")
     except (ConfigError, KeyError) as error:
         raise ConfigError(

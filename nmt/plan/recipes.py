@@ -7,7 +7,7 @@ from nmt.config.corpus.sources import CustomCorpus
 
 
 class RawText(NamedTuple):
-    """A corpus, as ``nmt download`` is told about it."""
+    """A corpus, for ``nmt download``."""
 
     corpus: str
     own_files: list[str]
@@ -49,20 +49,20 @@ class Mixture(NamedTuple):
 
 
 class Pictures(NamedTuple):
-    """The pictures of a split, as ``nmt features`` is told about them."""
+    """The pictures of a split, for ``nmt features``."""
 
     folder: Path
     names: Path
     """The file that lists the pictures' names."""
     source: Path
-    """The input whose change makes the features anew."""
+    """The input of the rule: if it changes, the features are made again."""
     options: list[str]
     own_files: list[Path]
     """The user's own list and weights, if the pictures are the user's."""
 
 
 class Output(NamedTuple):
-    """Another system's translations of a test set, as ``nmt score`` is told about them."""
+    """Another system's translations of a test set, for ``nmt score``."""
 
     hypotheses: Path
     """The file: plain text, one sentence per line."""

@@ -36,8 +36,8 @@ def install(folder: Path) -> None:
     EnvBuilder(clear=True, with_pip=True).create(folder)
     done = subprocess.run([str(folder / "bin" / "python"), "-m", "pip", "install", PACKAGE], check=False)
     if done.returncode:
-        (folder / "bin" / "python").unlink()  # a next run makes it anew
-        raise ConfigError(f"{folder}: {PACKAGE} could not be installed, as pip says above; mend that, then run again")
+        (folder / "bin" / "python").unlink()  # so that the next run makes the environment again
+        raise ConfigError(f"{folder}: {PACKAGE} could not be installed, as pip says above; fix that, then run again")
 
 
 def _check_replaceable(folder: Path) -> None:

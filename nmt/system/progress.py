@@ -12,7 +12,7 @@ EVERY = 30.0  # seconds between two lines in a log
 
 
 class Progress:
-    """A context that is told of each part done; see the module.
+    """A context that counts the parts done; see the module.
 
     Args:
         what: the stage, for readers.

@@ -36,7 +36,7 @@ def watch_queue() -> None:
 
 
 def _watch() -> None:
-    told: set[tuple[str, str]] = set()
+    reported: set[tuple[str, str]] = set()
     while True:
         try:
             queue = subprocess.run(QUEUE, capture_output=True, text=True, check=False, timeout=POLL).stdout
@@ -45,11 +45,11 @@ def _watch() -> None:
         except (OSError, subprocess.TimeoutExpired):
             queue = ""
         for (stage, reason), number in stuck(queue).items():
-            if (stage, reason) not in told:
+            if (stage, reason) not in reported:
                 say(
                     f"job {number} ({stage}) waits in the queue: {reason}. It may wait for ever: compare "
                     f"`scontrol show job {number}` with what your cluster allows, then stop with Ctrl-C and change "
                     "cluster.yaml or profiles/slurm/config.yaml (docs/how-to/slurm.md)"
                 )
-                told.add((stage, reason))
+                reported.add((stage, reason))
         time.sleep(POLL)

@@ -30,7 +30,7 @@ def prepare(uri: str | None, results: Path, captions: dict[str, str], later: boo
     if count := deletions(tracking):
         store["deletions"] = count
         if count > earlier(tracking).get("deletions", 0):
-            say(f"MLflow: {uri}: was deleted; it is made anew, and the finished runs of these tables are sent again")
+            say(f"MLflow: {uri}: was deleted; a new one is made, and the finished runs of these tables are sent again")
     results.mkdir(parents=True, exist_ok=True)
     write_json(tracking, store)
     return store

@@ -205,7 +205,7 @@ def test_a_deleted_store_is_made_again_once(
         store = prepare(None, case.layout.results, {})
         open_experiment(case.tracking, "toy")
         assert store["deletions"] == deletions(case.tracking) == 1
-    assert capsys.readouterr().err.count("mlflow.db: was deleted; it is made anew") == 1
+    assert capsys.readouterr().err.count("mlflow.db: was deleted; a new one is made") == 1
     assert case.publish()["status"] == "published"
 
 

@@ -146,7 +146,7 @@ def read_tmx(
         name: its name in messages.
         languages: to read, in this order.
         codes: the file's own language codes. A code without a region matches any region: ``en`` is ``EN-us`` too.
-        skipped: is told the number of units that lack a language.
+        skipped: is called with the number of units that lack a language.
 
     Raises:
         DataError: the file is damaged or hostile, or no unit has all languages.

@@ -22,7 +22,7 @@ def link_copies(copies: Path, results: Path) -> None:
         results: the results folder, relative to the working directory.
 
     Raises:
-        ConfigError: the results folder is elsewhere, or copies of an earlier run lie in the way.
+        ConfigError: the results folder is elsewhere, or the folder of copies holds those of an earlier run.
     """
     if results.is_absolute() or ".." in results.parts:
         raise ConfigError(f"results: expected a folder below {Path.cwd()} where results are in a bucket, got {results}")

@@ -145,7 +145,7 @@ def run_with_state(state: StoredState, command: Sequence[str], every: float = EV
         state: the folder, and its copy in a bucket.
         command: what to run.
         every: seconds between two looks at the folder.
-        lease: lock to hold meanwhile; if another run takes it, the command is told to end, and nothing more is sent.
+        lease: lock to hold meanwhile; if another run takes it, the command is asked to end, and nothing more is sent.
 
     Raises:
         DataError: another run holds the lock.

@@ -67,7 +67,7 @@ def apply_filters(
     """
     languages = raw[0].suffix[1:], raw[1].suffix[1:]
     work = Work(recipe.model_dump_json(include={"filters"}), languages, tuple(map(tuple, held_out)))
-    judges_of(work)  # what is wrong with a filter is told before work begins
+    judges_of(work)  # raises for a faulty filter before the work begins
     with TemporaryDirectory(dir=folder) as scratch:
         sketches, verdicts = Sketches(Path(scratch)), list[bytes]()
         for judged in run(partial(_judge, work), batched(_kept(raw, folder / DROPPED, recipe.filters), BATCH)):
