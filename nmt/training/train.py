@@ -191,14 +191,14 @@ def claim_state(state: Path, wanted: dict[str, Any], config: dict[str, Any]) -> 
         )
         state.unlink()
     mark = state / "identity.json"
-    if mark.is_file() and (current := _identity_in(mark)) not in (wanted, _without_skipping(wanted)):
+    current = _identity_in(mark) if mark.is_file() else None
+    held = mark.is_file() or (state / "checkpoints").is_dir()  # without the mark they may be of any training
+    if held and current not in (wanted, _without_skipping(wanted)):
         aside = state.with_name(f"state-{digest(current)}-{time.time_ns()}")
         state.replace(aside)
         remove_outputs(state.parent)
-        print(
-            f"{state}: held another training (configuration, seed or data differ); kept as {aside}",
-            file=sys.stderr,
-        )
+        reason = "configuration, seed or data differ" if current else f"{mark.name}, which says which, is missing"
+        print(f"{state}: held another training ({reason}); kept as {aside}", file=sys.stderr)
     for earlier in sorted(state.parent.glob(f"{state.name}-{digest(wanted)}-*")):
         if not state.exists() and _identity_in(earlier / "identity.json") == wanted:
             earlier.replace(state)  # the state of this training, which had moved aside for another one

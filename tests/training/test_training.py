@@ -341,6 +341,18 @@ def test_the_state_of_another_training_is_kept_aside(
     assert [json.loads(line)["update"] for line in first if '"start"' in line] == [0, 2]
 
 
+def test_a_state_that_does_not_say_its_training_is_kept_aside(
+    copy_corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_to_end(copy_corpus, tmp_path, experiment(updates=2))
+    (tmp_path / "state/identity.json").unlink()
+    run_to_end(copy_corpus, tmp_path, experiment(updates=2, label_smoothing=0.1))
+    assert "identity.json, which says which, is missing" in capsys.readouterr().err
+    assert len(list(tmp_path.glob("state-*/checkpoints/update-00000002"))) == 1
+    start = json.loads((tmp_path / "log.jsonl").read_text().splitlines()[0])
+    assert (start["event"], start["update"]) == ("start", 0)
+
+
 def test_training_longer_goes_on_from_the_state(copy_corpus: Path, undisturbed: Path, tmp_path: Path) -> None:
     run_to_end(copy_corpus, tmp_path, experiment(updates=20))
     assert run_to_end(copy_corpus, tmp_path, experiment())["updates"] == 40
