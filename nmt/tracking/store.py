@@ -3,10 +3,11 @@
 import logging
 import os
 import signal
+import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -24,6 +25,11 @@ Result = TypeVar("Result")
 BATCH = {"metrics": 1000, "params": 100, "tags": 100}  # MLflow's limits for one call
 DEADLINE = 60.0  # seconds for one call. MLflow's timeout is for each byte: one every two seconds would never end.
 UPLOADS = ("log_artifact", "log_artifacts", "log_model_artifacts")
+ARTIFACTS = {
+    "experiments": "artifact_location", "runs": "artifact_uri", "logged_models": "artifact_location",
+    "model_versions": "storage_location",
+}  # fmt: skip
+"""Tables of a store in sqlite, and the column of each that says where artifacts are."""
 UPLOAD = 3600.0  # seconds for one call that sends files
 
 
@@ -115,7 +121,8 @@ def deletions(tracking: Path) -> int:
     store = earlier(tracking)
     uri = str(store.get("uri", ""))
     file = _database(uri)
-    markers = tracking.parent.glob("runs/*/*/seed*/tracked.json") if file and not file.exists() else ()
+    deleted = file and not file.exists() and not (tracking.parent / file.name).exists()  # it moves with the results
+    markers = tracking.parent.glob("runs/*/*/seed*/tracked.json") if deleted else ()
     return int(store.get("deletions", 0)) + any(earlier(marker).get("uri") == uri for marker in markers)
 
 
@@ -136,10 +143,10 @@ def find_or_create_experiment(client: "MlflowClient", name: str, uri: str, resul
 
     tags = {"mlflow.experimentKind": "custom_model_development", "nmt.table": name}
     tags |= {"mlflow.note.content": caption} if caption else {}
-    experiment = client.get_experiment_by_name(name)
+    experiment, file = client.get_experiment_by_name(name), _database(uri)
+    # A server knows best where its artifacts go; an sqlite store would put them where the process happens to run.
+    location = (results / "mlartifacts").as_uri() if file else None
     if experiment is None:
-        # A server knows best where its artifacts go; an sqlite store would put them where the process happens to run.
-        location = (results / "mlartifacts").as_uri() if uri.startswith("sqlite:") else None
         try:
             return str(client.create_experiment(name, artifact_location=location, tags=tags))
         except MlflowException as error:
@@ -148,10 +155,23 @@ def find_or_create_experiment(client: "MlflowClient", name: str, uri: str, resul
             experiment = client.get_experiment_by_name(name)  # another process has made it
     if experiment.lifecycle_stage == "deleted":
         client.restore_experiment(experiment.experiment_id)
+    before = experiment.artifact_location
+    if location and file == results / "mlflow.db" and before != location and before.endswith("/mlartifacts"):
+        _move_artifacts(file, before, location)
     for key, value in tags.items():
         if key not in experiment.tags:
             client.set_experiment_tag(experiment.experiment_id, key, value)
     return str(experiment.experiment_id)
+
+
+def _move_artifacts(file: Path, before: str, now: str) -> None:
+    """Let a store know its artifacts where its results folder is now; MLflow would write into the folder before."""
+    with closing(sqlite3.connect(file, timeout=DEADLINE)) as store, store:
+        for table, column in ARTIFACTS.items():
+            store.execute(
+                f"UPDATE {table} SET {column} = ? || substr({column}, ?) WHERE substr({column} || '/', 1, ?) = ?",
+                (now, len(before) + 1, len(before) + 1, f"{before}/"),
+            )
 
 
 def find_or_create_run(

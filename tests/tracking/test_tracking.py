@@ -209,6 +209,24 @@ def test_a_deleted_store_is_made_again_once(
     assert case.publish()["status"] == "published"
 
 
+def test_a_moved_results_folder_takes_its_store_and_artifacts_along(
+    case: Case, capsys: pytest.CaptureFixture[str]
+) -> None:
+    client, experiment = open_experiment(case.tracking, "toy")
+    earlier = client.create_run(experiment).info.run_id
+    write_json(case.run(1) / "tracked.json", {"uri": case.store["uri"]})
+    there, here = case.layout.results, case.layout.results.with_name("moved")
+    there.replace(here)
+    case.layout, case.tracking = Layout(here), here / "tracking.json"
+    assert deletions(case.tracking) == 0
+    case.store = prepare(None, here, {})
+    case.publish()
+    assert "was deleted" not in capsys.readouterr().err and not there.exists()
+    assert earlier in {run.info.run_id for run in case.runs()}
+    assert {run.info.artifact_uri.rpartition("/mlartifacts/")[0] for run in case.runs()} == {here.as_uri()}
+    assert list((here / "mlartifacts").glob("*/artifacts/log.jsonl"))
+
+
 def test_the_uri_of_the_environment(tmp_path: Path, empty_store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{empty_store}")
     assert prepare(None, tmp_path, {})["uri"] == f"sqlite:///{empty_store}"
