@@ -213,16 +213,25 @@ def _part(path: Path, make: Callable[..., str]) -> Iterator[Path]:
     path.parent.mkdir(parents=True, exist_ok=True)
     _tidy(path)
     part = Path(make(dir=path.parent, prefix=f".{path.name}.", suffix=".part"))
-    with ExitStack() as stack:
+    with ExitStack() as stack, named_if_full(path):
         with suppress(OSError):  # the file system may have no locks; then leftovers stay
             stack.enter_context(_locked(part))
         try:
             yield part
-        except BaseException as error:
+        except BaseException:
             _delete(part)
-            if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-                error.filename = error.filename or str(path)  # the system does not name the file
             raise
+
+
+@contextmanager
+def named_if_full(path: Path) -> Iterator[None]:
+    """Name a file in the error of a full disk, since the system does not."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            error.filename = error.filename or str(path)
+        raise
 
 
 def _tidy(path: Path) -> None:

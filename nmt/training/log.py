@@ -11,7 +11,7 @@ from typing import Any, Self
 from tqdm import tqdm
 
 from nmt.system import machine
-from nmt.system.files import read_records, write_text
+from nmt.system.files import named_if_full, read_records, write_text
 from nmt.system.progress import remaining
 from nmt.system.warnings import say
 from nmt.training.checkpoint import Progress
@@ -41,7 +41,7 @@ class Log:
     def write(self, record: dict[str, Any]) -> None:
         """Append a record; readers only see whole lines."""
         if self._writes:
-            with self._path.open("a", encoding="utf-8") as stream:
+            with named_if_full(self._path), self._path.open("a", encoding="utf-8") as stream:
                 stream.write(json.dumps(record) + "\n")
 
     def flush(self) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from nmt.system.errors import DataError
-from nmt.system.files import digest, read_json, write_json
+from nmt.system.files import digest, named_if_full, read_json, write_json
 from nmt.system.lines import LONGEST
 from nmt.system.warnings import say
 
@@ -119,7 +119,7 @@ class Resumable:
     def _translate_rest(
         self, source: Iterator[str], translate: Callable[[list[str], int], str], waits: Callable[[], bool]
     ) -> None:
-        with self.part.open("r+b" if self._bytes else "wb") as stream:
+        with named_if_full(self.part), self.part.open("r+b" if self._bytes else "wb") as stream:
             stream.truncate(self._bytes)
             stream.seek(self._bytes)
             for lines in chunks(source, waits, self.lines):

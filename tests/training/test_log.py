@@ -10,7 +10,7 @@ import pytest
 from nmt.system.files import read_json, read_records
 from nmt.training.checkpoint import Checkpoints, Progress
 from nmt.training.experiment import Experiment
-from nmt.training.log import RECORD_EVERY, ProgressMeter
+from nmt.training.log import RECORD_EVERY, Log, ProgressMeter
 from nmt.training.train import train
 
 pytestmark = pytest.mark.integration  # whole trainings, killed at many places
@@ -98,6 +98,14 @@ def test_a_damaged_log_costs_its_damaged_lines_and_not_the_training(
     assert f"5 of {len(lines) + 5} lines are no records and are left out" in capsys.readouterr().err
     assert content(tmp_path) == content(undisturbed)
     assert all(json.loads(line) for line in log.read_text().splitlines())
+
+
+def test_a_full_disk_is_named(tmp_path: Path) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("needs /dev/full")
+    (tmp_path / "log.jsonl").symlink_to("/dev/full")
+    with pytest.raises(OSError, match=r"No space left on device: '.*/log\.jsonl'"):
+        Log(tmp_path / "log.jsonl").write({"event": "train", "update": 1})
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Translations appear as they are made, and an interrupted file goes on where it was."""
 
 import os
+import resource
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
@@ -136,6 +137,17 @@ def test_what_fails_in_its_first_chunk_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         Resumable(tmp_path / "out", 1).translate(failing_after(3), capitals, never)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_is_named(tmp_path: Path) -> None:
+    """A limit on the size of files acts as a full disk does."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, hard))
+    try:
+        with pytest.raises(OSError, match=r"File too large: '.*/\.out\.part'"):
+            Resumable(tmp_path / "out", 1).translate(iter(LINES), capitals, never)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def test_no_lines_make_an_empty_file(tmp_path: Path) -> None:
