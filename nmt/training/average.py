@@ -49,7 +49,7 @@ def average(run: Path, encoded: Path, at: str, out: Path) -> None:
 def _average(run: Path, encoded: Path, at: str, out: Path) -> None:
     training = read_json(run / "training.json")
     chosen = select(run, at, training["config"]["training"]["monitor"])
-    weights = mean([load_verified(checkpoint, WEIGHTS) for checkpoint in chosen])
+    weights = mean([_weights(checkpoint, run) for checkpoint in chosen])
     meta = read_meta(encoded)
     if (training["data"], training["subwords"]) != (meta["splits"], meta["subwords"]):
         raise DataError(f"{run}: was not trained on {encoded} as it is now; give the --encoded it was trained on")
@@ -62,6 +62,13 @@ def _average(run: Path, encoded: Path, at: str, out: Path) -> None:
         made = _provenance(training, meta, at, chosen, run) | {"weights_sha256": sha256(folder / WEIGHTS)}
         write_json(folder / "provenance.json", made)
         write_text(folder / card.NAME, card.model_card(folder))
+
+
+def _weights(checkpoint: Path, run: Path) -> dict[str, Tensor]:
+    try:
+        return load_verified(checkpoint, WEIGHTS)
+    except DataError as error:  # `nmt train` would find the training finished
+        raise DataError(f"{error}; choose another checkpoint (--at), or delete {run} and train again") from None
 
 
 def ensemble(models: Sequence[Path], out: Path) -> None:

@@ -230,12 +230,9 @@ def load_verified(checkpoint: Path, name: str) -> dict[str, Tensor]:
     expected = read_json(checkpoint / PROGRESS)["sha256"][name]
     path = checkpoint / name
     if not path.exists():
-        raise DataError(f"{path}: no such file; choose another checkpoint (--at), or train again")
+        raise DataError(f"{path}: no such file")
     if (got := sha256(path)) != expected:
-        raise DataError(
-            f"{path}: expected sha256 {expected[:12]}…, got {got[:12]}… ({path.stat().st_size:,} bytes)"
-            "; choose another checkpoint (--at), or train again"
-        )
+        raise DataError(f"{path}: expected sha256 {expected[:12]}…, got {got[:12]}… ({path.stat().st_size:,} bytes)")
     return read_tensors(path)
 
 

@@ -276,6 +276,16 @@ def test_a_damaged_checkpoint_is_set_aside_and_the_one_before_taken(
     assert_same_weights(undisturbed, tmp_path)
 
 
+def test_a_damaged_checkpoint_of_a_finished_training_says_to_delete_that(copy_corpus: Path, tmp_path: Path) -> None:
+    run_to_end(copy_corpus, tmp_path / "run", experiment(updates=30))
+    damaged = tmp_path / "run/state/checkpoints/update-00000010/weights.safetensors"
+    damaged.write_bytes(damaged.read_bytes()[:1000])
+    run_to_end(copy_corpus, tmp_path / "run", experiment(updates=30))  # it is finished, so this mends nothing
+    advice = f"choose another checkpoint (--at), or delete {tmp_path / 'run'} and train again"
+    with pytest.raises(DataError, match=re.escape(advice)):
+        average(tmp_path / "run", copy_corpus, "average 3", tmp_path / "model")
+
+
 @pytest.mark.filterwarnings("ignore:.*meta parameter")
 def test_the_optimisers_state_resumes_where_its_parameters_are(tmp_path: Path) -> None:
     """The fused kernel wants all of it there; as another device serves one that computes nothing."""
