@@ -85,7 +85,7 @@ def reproduce(plan: Plan, tables: Sequence[str], minutes: float, at_once: int) -
     if not ready and (trainings or not any(plan.outputs(table) for table in tables)):
         raise DataError("nothing to train: " + (_how_to_build(trainings) if trainings else "no table has systems"))
     clock = Clock(time.monotonic() + 60 * minutes)
-    with signal_handlers(clock.stop, also=(signal.SIGHUP,)):
+    with signal_handlers(clock.stop):
         ends = _make_all(ready, ready_ensembles, clock, max(1, min(at_once, len(ready))))
         steps = (_score_outputs, _report)
         unwritten = [table for table in tables if not all(step(plan, table, clock) for step in steps)]

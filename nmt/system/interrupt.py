@@ -1,13 +1,14 @@
 """Signals that ask a process to stop: it finishes and saves the current work; the same command resumes it later."""
 
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-#: SIGINT: Ctrl-C; SIGTERM: the end of a job or machine; SIGUSR1: SLURM sends it some time before a job's limit.
-#: Windows does not have the last one.
-SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGUSR1") if hasattr(signal, name))
+#: SIGINT: Ctrl-C; SIGTERM: the end of a job or machine; SIGHUP: the end of a terminal; SIGUSR1: SLURM sends it some
+#: time before a job's limit. Windows does not have the last two.
+NAMES = ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1")
+SIGNALS = tuple(getattr(signal, name) for name in NAMES if hasattr(signal, name))
 
 
 class Interrupted(Exception):
@@ -19,9 +20,9 @@ class Interrupted(Exception):
 
 
 @contextmanager
-def signal_handlers(handler: Callable[[int, FrameType | None], None], also: Sequence[int] = ()) -> Iterator[None]:
-    """Install a handler for `SIGNALS`, and for each signal of ``also`` that is not ignored; restore the old ones."""
-    numbers = [*SIGNALS, *(number for number in also if signal.getsignal(number) != signal.SIG_IGN)]
+def signal_handlers(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Install a handler for `SIGNALS`, but not for a SIGHUP that `nohup` ignores; restore the old ones."""
+    numbers = [n for n in SIGNALS if signal.Signals(n).name != "SIGHUP" or signal.getsignal(n) != signal.SIG_IGN]
     previous = {number: signal.signal(number, handler) for number in numbers}
     try:
         yield

@@ -185,6 +185,7 @@ except Interrupted as interruption:
         ("transformer", signal.SIGKILL),
         pytest.param("transformer", signal.SIGTERM, marks=pytest.mark.long),
         pytest.param("transformer", signal.SIGUSR1, marks=pytest.mark.long),
+        pytest.param("transformer", signal.SIGHUP, marks=pytest.mark.long),
         pytest.param("s2s", signal.SIGKILL, marks=pytest.mark.long),
         pytest.param("local attention", signal.SIGKILL, marks=pytest.mark.long),
         pytest.param("context feeding", signal.SIGKILL, marks=pytest.mark.long),
@@ -771,12 +772,17 @@ def test_a_model_that_writes_nothing_but_nan_has_bleu_0(copy_corpus: Path, tmp_p
     assert trainer.validation.bleu(trainer.model) == 0.0
 
 
-def test_interrupted_says_where(copy_corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+def test_a_signal_saves_and_says_where(
+    copy_corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     (tmp_path / "state").mkdir()
     trainer = Trainer(copy_corpus, tmp_path / "state", experiment(), 1, torch.device("cpu"))
     train_on = trainer.train_on
-    monkeypatch.setattr(trainer, "train_on", lambda update: (os.kill(os.getpid(), signal.SIGTERM), train_on(update)))
-    with pytest.raises(Interrupted, match="SIGTERM at update 1"):
+    monkeypatch.setattr(
+        trainer, "train_on", lambda update: (signal.raise_signal(signal.Signals[name]), train_on(update))
+    )
+    with pytest.raises(Interrupted, match=f"{name} at update 1"):
         trainer.run()
     assert [path.name for path in trainer.checkpoints.all()] == ["update-00000001"]
 

@@ -113,7 +113,9 @@ def test_scenes_with_their_pictures(tmp_path: Path) -> None:
         "rows": [{"label": decoding["images"], "system": "seeing", "decoding": decoding} for decoding in shown],
     }  # fmt: skip
     results = run(Project(tmp_path, {"trial": table}, limit=40, tracking={"live": False}))
-    for folder in results.glob("runs/trial/seeing/seed1/best/test_ambiguous/greedy-*"):
+    folders = list(results.glob("runs/trial/seeing/seed1/best/test_ambiguous/greedy-*"))
+    assert len(folders) == 2
+    for folder in folders:
         assert json.loads((folder / "scores.json").read_text())["tokenised"]["words"]["score"] <= 100
         made = json.loads((folder / "decoding.json").read_text())["images"]
         assert made["backbone"] == "efficientnet-lite0"
