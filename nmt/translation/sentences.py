@@ -10,6 +10,7 @@ from nmt.text.languages import LISTED, UNSPACED, base
 from nmt.translation.translator import Translation, Translator, fitting
 
 _KHMER_STOP = re.compile(r"(?<=[។៕])\s+")  # sentencex does not know them
+_NUMBER = re.compile(r"\d+\.")  # of a list
 _CLAUSES = re.compile(r"(?<=[,;:]) |(?<=[،؛、，；：—–၊।]) ?|(?<=[.!?]) ")
 _SPACES = re.compile(" ")
 _PIECES = re.compile(r"(?<=.)(?=\w)")  # never before a combining mark or a joiner
@@ -100,14 +101,15 @@ class Sentences:
 
 
 def split(text: str, language: str) -> list[str]:
-    """Split a text into sentences by the rules of its language, and of its abbreviations."""
+    """Split a text into sentences by the rules of its language and of its abbreviations; a number is none by itself."""
     from sentencex import segment
 
     sentences, code = list[str](), base(language)
     for sentence in segment(code, text):
         parts = _KHMER_STOP.split(sentence) if code == "km" else [sentence]
         for part in filter(None, map(str.strip, parts)):
-            if sentences and sentences[-1].rpartition(" ")[2] in _abbreviations(code):
+            before = sentences[-1] if sentences else ""
+            if before.rpartition(" ")[2] in _abbreviations(code) or _NUMBER.fullmatch(before):
                 sentences[-1] += f" {part}"
             else:
                 sentences.append(part)
