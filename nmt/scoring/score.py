@@ -277,14 +277,18 @@ def measure_all(chosen: dict[str, Metric], hypotheses: Sequence[str], references
     """Compute these metrics and the share of equal lines, in the form of `score_lines`."""
     fix_seed()
     results = {name: _measure(metric, hypotheses, references) for name, metric in chosen.items()}
-    return results | {"exact": exact(hypotheses, references)}
+    lowercase = isinstance(bleu := chosen["bleu"], BLEU) and bleu.lowercase
+    return results | {"exact": exact(hypotheses, references, lowercase)}
 
 
-def exact(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, Any]:
-    """Score the share of lines that equal their reference except for trailing spaces, in the form of `score_lines`."""
-    pairs = zip(hypotheses, references, strict=True)
-    hits = sum(hypothesis.rstrip() == reference.rstrip() for hypothesis, reference in pairs)
-    return share(hits, len(references), "equal lines")
+def exact(hypotheses: Sequence[str], references: Sequence[str], lowercase: bool = False) -> dict[str, Any]:
+    """Score the share of lines that equal their reference, in the form of `score_lines`.
+
+    Trailing spaces do not count; with ``lowercase``, nor does case.
+    """
+    compared = [[line.lower() if lowercase else line for line in side] for side in (hypotheses, references)]
+    hits = sum(ours.rstrip() == theirs.rstrip() for ours, theirs in zip(*compared, strict=True))
+    return share(hits, len(references), f"equal lines{', case ignored' * lowercase}")
 
 
 def metrics(

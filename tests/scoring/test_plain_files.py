@@ -78,12 +78,14 @@ def test_case_is_ignored_for_a_system_that_writes_lower_case_only(tmp_path: Path
     reference = write(tmp_path / "test.de", CASED)
     lower = write(tmp_path / "lower", [line.lower() for line in CASED])
     mixed = write(tmp_path / "mixed", [CASED[0], CASED[1].lower()])
-    bleu = {
-        (path.name, lowercase): score_file(path, reference, Comparison(lowercase=lowercase))["scores"]["bleu"]["score"]
-        for path in (lower, mixed) for lowercase in (None, True, False)
-    }  # fmt: skip
-    assert bleu["lower", None] == bleu["lower", True] == pytest.approx(100) and bleu["lower", False] < 50
-    assert bleu["mixed", None] == bleu["mixed", False] < bleu["mixed", True] == pytest.approx(100)
+    for metric in ("bleu", "exact"):
+        found = {
+            (path.name, lowercase): score_file(path, reference, Comparison(lowercase=lowercase))["scores"][metric]
+            for path in (lower, mixed) for lowercase in (None, True, False)
+        }  # fmt: skip
+        scores = {case: score["score"] for case, score in found.items()}
+        assert scores["lower", None] == scores["lower", True] == pytest.approx(100) and scores["lower", False] < 50
+        assert scores["mixed", None] == scores["mixed", False] < scores["mixed", True] == pytest.approx(100)
 
 
 def test_files_are_compared_like_folders(folders: list[Path]) -> None:
