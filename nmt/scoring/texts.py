@@ -1,6 +1,5 @@
 """Texts as they are scored: in Unicode's form NFC, so that equal characters are equal."""
 
-import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -9,7 +8,7 @@ from nmt.corpora.parts import misaligned
 from nmt.system.errors import DataError
 from nmt.system.lines import read_lines
 from nmt.system.warnings import warn
-from nmt.text.characters import is_blank
+from nmt.text.characters import SPACELESS_LETTER, is_blank
 from nmt.text.languages import UNSPACED, base
 from nmt.text.tokenize import detokenize
 
@@ -50,14 +49,10 @@ def warn_of_compatibility(path: Path, lines: Sequence[str]) -> None:
         )  # fmt: skip
 
 
-_SPACELESS = re.compile("[\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
-"""Letters of scripts without spaces between words: Thai, Lao, Tibetan, Burmese, Khmer, Japanese, Chinese."""
-
-
 def warn_of_missing_spaces(path: Path, references: Sequence[str]) -> None:
     """Warn of references without spaces between words, whose BLEU would be of whole sentences."""
     text = "".join(references)
-    if 2 * len(_SPACELESS.findall(text)) > len(text):
+    if 2 * len(SPACELESS_LETTER.findall(text)) > len(text):
         warn(
             "text without spaces", path, len(references),
             "most of the text has no spaces between words, so BLEU by 13a compares whole sentences",

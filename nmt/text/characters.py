@@ -16,6 +16,9 @@ _JOINERS = "\u200c\u200d"
 _DRAWN = "\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd"
 """Unicode's Prepended_Concatenation_Mark: format characters that enclose or underline the digits after them."""
 
+SPACELESS_LETTER = re.compile("[\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
+"""Letters of scripts without spaces between words: Thai, Lao, Tibetan, Burmese, Khmer, Japanese, Chinese."""
+
 
 def is_blank(text: str) -> bool:
     """Return whether a text shows nothing: it is empty, or has only spaces, joiners and other unseen characters."""
@@ -27,6 +30,11 @@ def length(line: str, characters: bool) -> int:
     if characters:
         return len(line) - line.count(" ")
     return line.count(" ") + 1 if line else 0
+
+
+def letters_apart(text: str) -> str:
+    """Put each letter of a script without spaces between words between spaces, so that it counts as a word."""
+    return SPACELESS_LETTER.sub(r" \g<0> ", text)
 
 
 class _Characters(dict[int, str | int | None]):

@@ -9,12 +9,15 @@ import torch
 
 from nmt.config.decoding import Decoding
 from nmt.data.batches import Parallel
+from nmt.data.encoded import read_meta
 from nmt.data.features import PictureLoader
 from nmt.models.base import TranslationModel
 from nmt.models.loss import cross_entropy
 from nmt.models.search import search
 from nmt.system.errors import DataError
 from nmt.system.lines import read_lines
+from nmt.text.characters import letters_apart
+from nmt.text.languages import is_spaceless
 from nmt.text.subwords import Vocabulary
 from nmt.training.distributed import SINGLE_PROCESS, Processes
 
@@ -44,6 +47,8 @@ class Validation:
             )
         self._references = [lines[i] for i in self.pairs.indices]
         self._sample = sample  # of the training set
+        pairs = read_meta(encoded)["languages"].split(",")
+        self._spaceless = any(is_spaceless(pair.split("-")[1]) for pair in pairs)
 
     @torch.inference_mode()
     def loss(self, model: TranslationModel) -> tuple[float, float]:
@@ -63,15 +68,20 @@ class Validation:
         return nll_sum / pieces, correct_sum / pieces
 
     def bleu(self, model: TranslationModel) -> float:
-        """Return BLEU of greedy translations, on tokenised text."""
-        return bleu(self._translate(model, self.pairs), self._references)
+        """Return BLEU of greedy translations, on tokenised text; letters of scripts without spaces count as words."""
+        return self._bleu(self._translate(model, self.pairs), self._references)
 
     def train_bleu(self, model: TranslationModel) -> float | None:
         """Return the same for the sample of training sentences; their references are decoded from their pieces."""
         if self._sample is None:
             return None
         references = self._vocabulary.decode([self._sample.target.pieces(i) for i in self._sample.indices])
-        return bleu(self._translate(model, self._sample), references)
+        return self._bleu(self._translate(model, self._sample), references)
+
+    def _bleu(self, hypotheses: Sequence[str], references: Sequence[str]) -> float:
+        if self._spaceless:
+            hypotheses, references = (list(map(letters_apart, lines)) for lines in (hypotheses, references))
+        return bleu(hypotheses, references)
 
     def _translate(self, model: TranslationModel, pairs: Parallel) -> list[str]:
         """Translate greedily, in the order of ``pairs.indices``."""

@@ -28,7 +28,8 @@ from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import read_json
 from nmt.system.warnings import warn
 from nmt.system.workers import parallel_map
-from nmt.text.characters import is_blank
+from nmt.text.characters import is_blank, letters_apart
+from nmt.text.languages import is_spaceless
 from nmt.text.subwords import SIDES, load_vocabularies
 from nmt.training.checkpoint import check_model_directory, load_weights, outline_of, verified_weights
 from nmt.translation.directions import choose_direction, read_pairs
@@ -289,7 +290,8 @@ class Translator:
 
         assert decoding.mbr
         translations = self._texts(samples)
-        utilities = mean_utilities([translation.text for translation in translations], decoding.mbr)
+        divided = letters_apart if is_spaceless(self.languages[1]) else str
+        utilities = mean_utilities([divided(translation.text) for translation in translations], decoding.mbr)
         scored = {t.text: replace(t, score=utility) for t, utility in zip(translations, utilities, strict=True)}
         return sorted(scored.values(), key=lambda translation: -translation.score)[: decoding.nbest]
 

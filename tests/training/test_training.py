@@ -37,7 +37,7 @@ from nmt.training.optimizer import make_optimizer
 from nmt.training.train import train
 from nmt.training.trainer import Trainer
 from nmt.training.updates import Update, Updates
-from nmt.training.validation import bleu
+from nmt.training.validation import Validation, bleu
 from nmt.translation.decode_file import decode_file
 from nmt.translation.export import export
 from nmt.translation.translator import Translator
@@ -872,6 +872,23 @@ def test_validation_bleu_is_sacrebleus(seed: int) -> None:
     hypotheses = [" ".join(w for w in line.split() if numbers.random() < 0.8) for line in references]
     expected = sacrebleu.corpus_bleu(hypotheses, [references], tokenize="none", force=True)
     assert bleu(hypotheses, references) == pytest.approx(expected.score, abs=1e-9)
+
+
+@pytest.mark.parametrize("languages", ["en-zh", "en-th_Thai", "en-de,en-zh"])
+def test_validation_bleu_counts_characters_where_words_have_no_spaces(
+    small_corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, languages: str
+) -> None:
+    encoded, numbers = shutil.copytree(small_corpus, tmp_path / "encoded"), random.Random(1)
+    write_json(encoded / "meta.json", read_json(encoded / "meta.json") | {"languages": languages})
+    alphabet = "กขคงจ" if "th" in languages else "我你他猫狗"
+    count = len((encoded / "valid.references.txt").read_text().splitlines())
+    references = ["".join(numbers.choices(alphabet, k=9)) for _ in range(count)]
+    hypotheses = [line[:-1] for line in references]
+    (encoded / "valid.references.txt").write_text("".join(f"{line}\n" for line in references))
+    monkeypatch.setattr(Validation, "_translate", lambda *_: hypotheses)
+    validation = Validation(encoded, torch.device("cpu"), 64)
+    expected = sacrebleu.corpus_bleu(hypotheses, [references], tokenize="char")
+    assert expected.score > 80 and validation.bleu(None) == pytest.approx(expected.score)  # type: ignore[arg-type]
 
 
 def test_validation_bleu_of_nothing_is_zero() -> None:

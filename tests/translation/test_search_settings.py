@@ -11,7 +11,7 @@ from sacrebleu.metrics import BLEU, CHRF
 
 from nmt.config.decoding import Decoding
 from nmt.system.errors import ConfigError
-from nmt.translation.translator import Translator
+from nmt.translation.translator import Translation, Translator
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +42,19 @@ def test_minimum_bayes_risk_is_the_sample_with_the_highest_mean_utility(translat
         assert [t.score for t in best] == pytest.approx(sorted(means.values(), reverse=True)) and len(pool) == 12
     single = translator.translate_clean(lines, Decoding(mbr=metric, **drawing))
     assert [row[0].score for row in single] == [row[0].score for row in chosen] and all(len(r) == 1 for r in single)
+
+
+def test_minimum_bayes_risk_by_bleu_counts_characters_where_words_have_no_spaces(
+    translator: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = ["我有一只小猫", "我有一只小狗", "我有两只大狗", "你好"]
+    monkeypatch.setattr(Translator, "languages", ["en", "zh"])
+    monkeypatch.setattr(Translator, "_texts", lambda *_: [Translation(text, 0.0, [1]) for text in texts])
+    decoding = Decoding(beam=1, sampling=True, samples=4, nbest=4, mbr="bleu")
+    [best] = translator.translate_clean(["w1 w2"], decoding)
+    scorer = BLEU(tokenize="char", effective_order=True)
+    means = {a: sum(scorer.sentence_score(a, [b]).score for b in texts) / 4 for a in texts}
+    assert {t.text: t.score for t in best} == pytest.approx(means) and best[0].text == "我有一只小狗"
 
 
 @pytest.mark.parametrize(
