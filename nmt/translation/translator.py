@@ -341,7 +341,8 @@ class Translator:
             return translation
         weights = self.attentions(line, translation, image).weights["source"]
         source_words, words = line.split(), [self.target.decode([[i]])[0] for i in translation.ids]
-        attended = weights.mean((0, 1))[:, 1 + len(self.encode([""])[0]) : -1]  # columns: words, without BOS, tag, EOS
+        tags = len(self.source.tag(self.languages[1]))
+        attended = weights.mean((0, 1))[:, 1 + tags : -1]  # columns: words, without BOS, tag, EOS
         for t in unknown_steps:
             words[t] = source_words[int(attended[t].argmax())]
         return replace(translation, text=" ".join(word for word in words if word))

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 from commands import run
 from safetensors.torch import load_file
 from several import encode_pairs, sentence
@@ -24,7 +25,7 @@ from nmt.translation.export import export
 from nmt.translation.forced import score_pairs
 from nmt.translation.pyfunc import Predictor
 from nmt.translation.standalone import ExportedModel
-from nmt.translation.translator import Translator
+from nmt.translation.translator import Attentions, Translation, Translator
 
 EVEN = {"en-de": 200, "en-fr": 100, "de-en": 150}
 UPDATES = 50
@@ -102,6 +103,21 @@ def test_the_tag_is_part_of_a_sentences_length_attention_and_probability(transla
     right, wrong = (score_pairs(translator.toward(to, "en"), [line], [best.text])[0] for to in ("de", "fr"))
     assert right and wrong and sum(right.log_probabilities) > sum(wrong.log_probabilities) + 1
     assert german.encode([""]) == [[]] and german.translate([""]) == [""]
+
+
+def test_the_tag_is_no_word_that_replaces_an_unknown_one(
+    translator: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    german, line = translator.toward("de", "en"), sentence(NUMBERS, "en")
+    unknown, weights = german.target.ids.unk, torch.zeros(1, 1, 5, 7)  # columns: BOS, tag, four words, EOS
+    weights[..., range(4), range(2, 6)] = 1.0
+    ids = german.target.encode([sentence(NUMBERS, "de")])[0]
+    written = Translation("", 0.0, [unknown, *ids[1:3], unknown])
+    monkeypatch.setattr(Translator, "attentions", lambda *_: Attentions([], [], {"source": weights}))
+    monkeypatch.setattr(Translator, "_texts", lambda *_: [written])
+    [[best]] = german.translate_clean([line], Decoding(replace_unknown=True))
+    source, target = line.split(), sentence(NUMBERS, "de").split()
+    assert best.text.split() == [source[0], *target[1:3], source[3]]
 
 
 def test_commands_name_the_language(folder: Path, tmp_path: Path) -> None:
