@@ -105,7 +105,8 @@ def score_file(hypotheses: Path, reference: Path, how: Comparison, source: Path 
         warn_of_missing_spaces(reference, texts["reference"])
     lowercase = how.ignores_case([texts["hypotheses"]], texts["reference"])
     ours, theirs = (how.prepared(texts[name], lowercase) for name in ("hypotheses", "reference"))
-    pairs = zip(texts["hypotheses"], composed(texts.get("source", [])), strict=False)
+    fold = str.lower if lowercase else str
+    pairs = zip(map(fold, texts["hypotheses"]), map(fold, composed(texts.get("source", []))), strict=False)
     empty = texts["reference"].count("")
     return {
         **{name: str(path) for name, path in files.items()}, **_made(how, lowercase, len(ours)),

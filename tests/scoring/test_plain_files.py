@@ -86,6 +86,8 @@ def test_case_is_ignored_for_a_system_that_writes_lower_case_only(tmp_path: Path
         scores = {case: score["score"] for case, score in found.items()}
         assert scores["lower", None] == scores["lower", True] == pytest.approx(100) and scores["lower", False] < 50
         assert scores["mixed", None] == scores["mixed", False] < scores["mixed", True] == pytest.approx(100)
+    for lowercase, copied in ((None, len(CASED)), (False, 0)):
+        assert score_file(lower, reference, Comparison(lowercase=lowercase), reference)["copied"] == copied
 
 
 def test_files_are_compared_like_folders(folders: list[Path]) -> None:
