@@ -17,7 +17,7 @@ from sacrebleu.metrics.ter import TER, TERScore
 from nmt.config.data import Cleaning
 from nmt.scoring.language import LanguageShare
 from nmt.scoring.meteor import Meteor, NltkMeteor
-from nmt.scoring.texts import as_written, composed, read_aligned, warn_of_compatibility, warn_of_empty
+from nmt.scoring.texts import as_written, composed, read_aligned, warn_of_compatibility, warn_of_empty, without_case
 from nmt.scoring.tokenizers import SpBLEU, check_tokenizer, edits_characters, tokenizer_of
 from nmt.scoring.words import SAMPLES, SEED, accuracy, share
 from nmt.system.errors import DataError
@@ -172,6 +172,8 @@ def write_scores(
     """
     case = recipe["lowercase"], case_sensitive(recipe, test.target)
     chosen: dict[Protocol, dict[str, Metric]] = {p: metrics(p, *case, also, test.target) for p in ENDINGS}
+    if recipe["lowercase"]:
+        texts |= {name: without_case(texts[name], test.target) for name in texts if name.endswith(".detok")}
     check_not_stage_output(out)
     for name in (*texts, "scores.json"):
         check_not_input(out / name, text_paths.values())

@@ -9,7 +9,7 @@ from sacrebleu.significance import PairedTest, Result
 
 from nmt.corpora.parts import misaligned
 from nmt.scoring.score import ENDINGS, case_sensitive, fix_seed, metrics
-from nmt.scoring.texts import composed
+from nmt.scoring.texts import composed, without_case
 from nmt.scoring.words import SAMPLES
 from nmt.system.errors import DataError
 from nmt.system.files import read_json
@@ -49,7 +49,9 @@ def compare(a: Path, b: Path, names: Sequence[str] | None = None) -> dict[str, A
     wanted = [name for name in first[shared[0]] if name in second[shared[0]] and name != "exact"]
     wanted = [name for name in wanted if names is None or name in names]
     results: dict[str, Any] = {
-        protocol: _test(a, b, metrics(protocol, *case, wanted, language), ENDINGS[protocol], wanted)
+        protocol: _test(
+            a, b, metrics(protocol, *case, wanted, language), ENDINGS[protocol], wanted, language if lowercase else ""
+        )
         for protocol in shared
     }
     sizes = {"test": first["test"], "sentences": first["sentences"], "samples": SAMPLES}
@@ -60,10 +62,21 @@ def _summary(scores: dict[str, Any]) -> str:
     return f"{scores['test']} ({scores['languages']}, {scores['sentences']} sentences)"
 
 
-def _test(a: Path, b: Path, available: dict[str, Metric], ending: str, names: Sequence[str]) -> dict[str, Any]:
-    """Run the paired test of each named metric for one protocol; ``ending`` is the suffix of its texts."""
+def _test(
+    a: Path, b: Path, available: dict[str, Metric], ending: str, names: Sequence[str], lowercased: str
+) -> dict[str, Any]:
+    """Run the paired test of each named metric for one protocol.
+
+    Args:
+        a: folder of the first system.
+        b: folder of the second system.
+        available: metrics by name.
+        ending: suffix of the protocol's texts.
+        names: metrics to test.
+        lowercased: language of the texts if their case is ignored, else empty.
+    """
     files = [a / f"hypotheses.{ending}", b / f"hypotheses.{ending}", a / f"references.{ending}"]
-    texts = {path: _lines(path) for path in files}
+    texts = {path: without_case(_lines(path), lowercased) for path in files}
     if len({*map(len, texts.values())}) > 1:
         raise misaligned({path: len(lines) for path, lines in texts.items()})
     chosen = {name: metric for name, metric in available.items() if name in names}

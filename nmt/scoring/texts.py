@@ -9,6 +9,7 @@ from nmt.system.errors import DataError
 from nmt.system.lines import read_lines
 from nmt.system.warnings import warn
 from nmt.text.characters import SPACELESS_LETTER, is_blank
+from nmt.text.cleaner import small_i
 from nmt.text.languages import UNSPACED, base
 from nmt.text.tokenize import detokenize
 
@@ -37,6 +38,11 @@ def read_composed(path: Path) -> list[str]:
 def as_written(lines: Iterable[str], language: str) -> list[str]:
     """Return lines without the spaces of a segmentation, in Chinese and Japanese; other lines as they are."""
     return [detokenize(line, base(language)) for line in lines] if base(language) in UNSPACED else list(lines)
+
+
+def without_case(lines: Iterable[str], language: str) -> list[str]:
+    """Return lines whose case metrics ignore: they know no Turkish or Azerbaijani I, so it is lowercased here."""
+    return [small_i(line, base(language)) for line in lines]
 
 
 def warn_of_compatibility(path: Path, lines: Sequence[str]) -> None:

@@ -79,8 +79,11 @@ def restore(text: str, language: str, recipe: Cleaning) -> str:
     return detokenize(text, base(language)) if recipe.tokenize == "moses" else text
 
 
+def small_i(text: str, language: str) -> str:
+    """Lowercase the I of Turkish and Azerbaijani as their spelling does, "I" to "ı" and "İ" to "i"; nothing else."""
+    return text.replace("I", "ı").replace("İ", "i") if language in ("tr", "az") else text
+
+
 def _lower(text: str, language: str) -> str:
     """Lowercase a text: "İ" becomes "i" without Python's combining dot; Turkish and Azerbaijani "I" becomes "ı"."""
-    if language in ("tr", "az"):
-        text = text.replace("I", "ı")
-    return text.replace("İ", "i").lower()
+    return small_i(text, language).replace("İ", "i").lower()

@@ -16,7 +16,7 @@ from nmt.report.cells import about_case, tokenisers
 from nmt.scoring import tokenizers
 from nmt.scoring.files import score_output
 from nmt.scoring.score import commands, metrics, score_lines
-from nmt.scoring.significance import paired_test
+from nmt.scoring.significance import compare, paired_test
 from nmt.scoring.tokenizers import check_tokenizer, tokenizer_of
 from nmt.system.errors import ConfigError
 from nmt.system.files import read_json, write_json
@@ -153,6 +153,25 @@ def test_a_perfect_system_on_segmented_references_has_full_marks(tmp_path: Path,
     found = {metric: round(scores[metric]["score"], 6) for metric in ("bleu", "chrf", "ter", "exact")}
     assert found == {"bleu": 100, "chrf": 100, "ter": 0, "exact": 100}
     assert (tmp_path / "scores/references.detok").read_text().count(" ") == 0
+
+
+@pytest.mark.parametrize("language", ["tr", "tur_Latn", "az"])
+def test_a_perfect_system_of_lower_case_has_full_marks_where_i_has_two_capitals(tmp_path: Path, language: str) -> None:
+    pairs = [("a line", "İki ırmak Irak'ta akıyor."), ("a line", "Işık İzmir'de bir evde kaldı.")]
+    raw = write_raw(tmp_path / "raw", train=pairs, valid=pairs, test=pairs)
+    for file in raw.glob("*.de"):
+        file.rename(file.with_suffix(f".{language}"))
+    clean(raw, tmp_path / "clean", Cleaning(), f"en-{language}")
+    lower = [restore(clean_line(line, language, Cleaning()), language, Cleaning()) for _, line in pairs]
+    (tmp_path / "lower").write_text("".join(f"{line}\n" for line in lower), encoding="utf-8")
+    for file, out in ((tmp_path / "lower", tmp_path / "first"), (raw / f"test.{language}", tmp_path / "second")):
+        score_output(file, tmp_path / "clean", raw, "test", "en", language, out)
+        scores = read_json(out / "scores.json")["detokenised"]
+        found = {metric: round(scores[metric]["score"], 6) for metric in ("bleu", "chrf", "ter", "exact")}
+        assert found == {"bleu": 100, "chrf": 100, "ter": 0, "exact": 100}
+    (tmp_path / "first/references.detok").write_bytes((raw / f"test.{language}").read_bytes())  # as nmt restore does
+    found = compare(tmp_path / "first", tmp_path / "second")["detokenised"]["bleu"]
+    assert found["first"] == found["second"] == pytest.approx(100)
 
 
 @pytest.mark.parametrize("corpus", ["flores200", "mine"])
