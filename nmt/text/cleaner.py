@@ -46,7 +46,7 @@ class Cleaner:
         removed = len(text) - len(visible)
         text = self._normalize(visible)  # without what stood between a letter and its accent
         text = devanagari(text, self.language) if self.recipe.devanagari else text
-        text = self._normalize(_lower(text, self.language)) if self.recipe.lowercase else text  # "J̌" → "ǰ"
+        text = self._normalize(lowercased(text, self.language)) if self.recipe.lowercase else text  # "J̌" → "ǰ"
         if self.recipe.punctuation:
             text = normalize_punctuation(text, self.language)
         for step in self._steps:
@@ -84,6 +84,6 @@ def small_i(text: str, language: str) -> str:
     return text.replace("I", "ı").replace("İ", "i") if language in ("tr", "az") else text
 
 
-def _lower(text: str, language: str) -> str:
+def lowercased(text: str, language: str) -> str:
     """Lowercase a text: "İ" becomes "i" without Python's combining dot; Turkish and Azerbaijani "I" becomes "ı"."""
     return small_i(text, language).replace("İ", "i").lower()

@@ -5,6 +5,7 @@ import re
 from collections.abc import Sequence
 
 from nmt.config.corpus.noise import Noise
+from nmt.text.cleaner import lowercased
 
 Pair = tuple[str, str]
 KINDS = ("title", "upper", "typos", "punctuation", "tags")
@@ -47,7 +48,7 @@ def noisy(pair: Pair, noise: Noise, languages: tuple[str, str], tags: Sequence[s
     elif "title" in chosen:
         source, target = _title(source, languages[0]), _title(target, languages[1])
     elif "lower" in chosen:
-        source = _lower(source, languages[0])
+        source = lowercased(source, languages[0])
     if "tags" in chosen:
         tag = draw.choice(TAGS)
         source, target = tag.format(source), tag.format(target)
@@ -75,10 +76,6 @@ def _made_up(word: str, letters: str, draw: random.Random) -> str:
 
 def _upper(text: str, language: str) -> str:
     return (text.replace("i", "İ") if language in ("tr", "az") else text).upper()
-
-
-def _lower(text: str, language: str) -> str:
-    return (text.replace("I", "ı").replace("İ", "i") if language in ("tr", "az") else text).lower()
 
 
 def _title(text: str, language: str) -> str:
