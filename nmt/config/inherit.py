@@ -128,11 +128,19 @@ def _with_parent(path: Path, name: str, systems: Mapping[str, Any], children: tu
     else:
         parent, facts = _of_system(path, where, str(initialise.system), systems, (*children, child))
     taken = {
-        key: merge(parent[key], system[key], key) if key in system else parent[key]
+        key: merge(_handed_down(parent, key), system[key], key) if key in system else _handed_down(parent, key)
         for key in INHERITED
         if key in parent
     }
     return system | taken | {"initialise": system["initialise"] | facts}
+
+
+def _handed_down(parent: Mapping[str, Any], key: str) -> Any:
+    """A parent's value of an inherited key; noise is of the parent's own training text."""
+    value = parent[key]
+    if key == "cleaning" and isinstance(value, dict):
+        return {name: setting for name, setting in value.items() if name != "noise"}
+    return value
 
 
 def _of_folder(where: str, initialise: Initialise) -> tuple[dict[str, Any], dict[str, str]]:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
+from nmt.config.corpus.noise import Noise
 from nmt.config.data import InheritedSubwords
 from nmt.config.inherit import why_unfit
 from nmt.config.models import ModelConfig, MultimodalConfig, RecurrentConfig, TransformerConfig
@@ -68,6 +69,20 @@ def test_cleaning_subwords_and_model_come_along_key_by_key(tmp_path: Path, named
     assert (child.subwords.size, child.subwords.dropout) == (4000, 0.1)
     assert isinstance(child.subwords, InheritedSubwords)
     assert child.training == Training(updates=2)
+
+
+def test_noise_is_of_the_parents_text_alone(tmp_path: Path) -> None:
+    noisy = PARENT | {"cleaning": {"lowercase": False, "noise": {"names": 0.5}}}
+    own = CHILD | {"initialise": {"system": "parent"}, "cleaning": {"noise": {"typos": 0.1}}}
+    systems = load(
+        tmp_path, "one", one={"parent": noisy, "child": CHILD | {"initialise": {"system": "parent"}}, "own": own}
+    )
+    assert systems["child"].cleaning.non_defaults() == {"lowercase": False}
+    assert systems["own"].cleaning.noise == Noise(typos=0.1)
+    folder = write_folder(tmp_path / "m")
+    write_json(folder / "cleaning.json", {"cleaning": noisy["cleaning"], "languages": "en-fr"})
+    child = load(tmp_path, "two", two={"child": CHILD | {"initialise": {"folder": str(folder)}}})["child"]
+    assert child.cleaning.non_defaults() == {"lowercase": False}
 
 
 def test_parents_of_other_tables_have_their_own_parents_and_defaults(tmp_path: Path) -> None:
