@@ -17,6 +17,7 @@ from copytask import copy_lines, write_clean
 
 from nmt.config.data import Subwords
 from nmt.data.encode import encode_corpus
+from nmt.system.workers import available_cores
 from nmt.text.subwords import learn
 
 pytest_plugins = ["guards", "buckets"]
@@ -24,6 +25,12 @@ os.fsync = lambda _: None  # the files of tests need not survive a power failure
 TESTS = Path(__file__).parent
 SLOWEST = ["workflow/test_pipeline.py", "reproduce/test_reproduce.py", "workflow/test_workflow.py",
            "training/test_training.py", "training/test_distributed.py", "workflow/test_last_words.py"]  # fmt: skip
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Run one worker more than cores with ``-n auto``, because some tests wait for what they started."""
+    return available_cores() + 1
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

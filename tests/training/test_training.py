@@ -777,13 +777,18 @@ def test_a_signal_saves_and_says_where(
     copy_corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     (tmp_path / "state").mkdir()
-    trainer = Trainer(copy_corpus, tmp_path / "state", experiment(), 1, torch.device("cpu"))
-    train_on = trainer.train_on
-    monkeypatch.setattr(
-        trainer, "train_on", lambda update: (signal.raise_signal(signal.Signals[name]), train_on(update))
+    trainer, number = (
+        Trainer(copy_corpus, tmp_path / "state", experiment(), 1, torch.device("cpu")),
+        signal.Signals[name],
     )
-    with pytest.raises(Interrupted, match=f"{name} at update 1"):
-        trainer.run()
+    train_on = trainer.train_on
+    monkeypatch.setattr(trainer, "train_on", lambda update: (signal.raise_signal(number), train_on(update)))
+    before = signal.signal(number, signal.SIG_DFL)  # nohup, which may run the tests, ignores SIGHUP
+    try:
+        with pytest.raises(Interrupted, match=f"{name} at update 1"):
+            trainer.run()
+    finally:
+        signal.signal(number, before)
     assert [path.name for path in trainer.checkpoints.all()] == ["update-00000001"]
 
 
