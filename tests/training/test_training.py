@@ -108,7 +108,7 @@ def undisturbed(copy_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 @pytest.mark.parametrize(
     ("kind", "model", "peak", "updates"),
     [
-        ("transformer", {"layers": 2, "width": 64, "ffn": 128, "dropout": 0.0}, 0.003, 800),
+        ("transformer", {"layers": 2, "width": 64, "ffn": 128, "dropout": 0.0}, 0.004, 600),
         pytest.param(
             "local attention",
             {"layers": 1, "width": 64, "dropout": 0.1, "teacher_forcing": 1.0},
