@@ -6,7 +6,6 @@ Raw text. The made-up names are those of ``noise: {names: 1, seed: 7}``, in plac
 have, in the pairs that have some. BLEU is sacrebleu's, detokenised.
 """
 
-import re
 from pathlib import Path
 
 import click
@@ -15,17 +14,16 @@ import sacrebleu
 from nmt.config.corpus.noise import Noise
 from nmt.config.decoding import Decoding
 from nmt.system.lines import read_lines
-from nmt.text.filters.noise import noisy
+from nmt.text.filters.noise import NAME, noisy
 from nmt.translation.translator import Translator
 
-WORD = re.compile(r"[^\W\d_]{2,}")
 TYPED = Noise(lower=1, punctuation=1)
 NAMES = Noise(names=1, seed=7)
 
 
 def words(line: str) -> set[str]:
     """The words of a line that may be names."""
-    return set(WORD.findall(line))
+    return set(NAME.findall(line))
 
 
 def measure(translator: Translator, pairs: list[tuple[str, str]]) -> str:

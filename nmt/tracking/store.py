@@ -25,12 +25,12 @@ Result = TypeVar("Result")
 BATCH = {"metrics": 1000, "params": 100, "tags": 100}  # MLflow's limits for one call
 DEADLINE = 60.0  # seconds for one call. MLflow's timeout is for each byte: one every two seconds would never end.
 UPLOADS = ("log_artifact", "log_artifacts", "log_model_artifacts")
+UPLOAD = 3600.0  # seconds for one call that sends files
 ARTIFACTS = {
     "experiments": "artifact_location", "runs": "artifact_uri", "logged_models": "artifact_location",
     "model_versions": "storage_location",
 }  # fmt: skip
 """Tables of a store in sqlite, and the column of each that says where artifacts are."""
-UPLOAD = 3600.0  # seconds for one call that sends files
 
 
 class SlowStoreError(Exception):

@@ -42,11 +42,7 @@ def score_text(
         ConfigError: the second model does not translate the other way.
         DataError: the files do not align, or are not UTF-8.
     """
-    directions = [translator.languages for translator in translators]
-    if directions[1:] and directions[1] != directions[0][::-1]:
-        raise ConfigError(
-            f"--backward: expected a model for {'-'.join(directions[0][::-1])}, got one for {'-'.join(directions[1])}"
-        )
+    _check_directions(translators)
     paths, cut, count = (source, target), Counter[Path](), 0
 
     def means(side: int, texts: Sequence[Sequence[str]]) -> list[float]:
@@ -68,6 +64,14 @@ def score_text(
     for translator, path in zip(translators, paths, strict=False):
         translator.warn_of_cut(path, cut[path], count)
     return count
+
+
+def _check_directions(translators: Sequence[Translator]) -> None:
+    directions = [translator.languages for translator in translators]
+    if directions[1:] and directions[1] != directions[0][::-1]:
+        raise ConfigError(
+            f"--backward: expected a model for {'-'.join(directions[0][::-1])}, got one for {'-'.join(directions[1])}"
+        )
 
 
 def _score(forward: float, backward: float | None = None) -> float:

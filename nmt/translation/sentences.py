@@ -101,7 +101,7 @@ class Sentences:
 
 
 def split(text: str, language: str) -> list[str]:
-    """Split a text into sentences by the rules of its language and of its abbreviations; a number is none by itself."""
+    """Split a text into sentences by its language's rules; the number of a list item stays with its sentence."""
     from sentencex import segment
 
     sentences, code = list[str](), base(language)

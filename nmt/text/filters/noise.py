@@ -16,7 +16,8 @@ LETTERS = 20
 TAGS = ('<b>{}</b>', '<i>{}</i>', '<u>{}</u>', '<span>{}</span>', '<a href="#">{}</a>', '<g id="1">{}</g>')  # fmt: skip
 _END = re.compile(r"[\s.,:;!?…。．！？؟۔।॥]+$")
 _WORD = re.compile(r"\w+(?:['’]\w+)*")
-_LETTERS = re.compile(r"[^\W\d_]{2,}")
+NAME = re.compile(r"[^\W\d_]{2,}")
+"""Words that may be names."""
 
 
 def noisy(pair: Pair, noise: Noise, languages: tuple[str, str], tags: Sequence[str] = ()) -> tuple[Pair, list[str]]:
@@ -25,7 +26,7 @@ def noisy(pair: Pair, noise: Noise, languages: tuple[str, str], tags: Sequence[s
     Args:
         pair: source and target.
         noise: the share of each kind.
-        languages: codes of both sides, for upper case.
+        languages: codes of both sides, for letter case.
         tags: words before added sources; such a word stays as it is.
     """
     mark, space, rest = pair[0].partition(" ")
@@ -58,10 +59,10 @@ def noisy(pair: Pair, noise: Noise, languages: tuple[str, str], tags: Sequence[s
 def _renamed(pair: Pair, draw: random.Random) -> Pair:
     """Return a pair with a made-up word for each capitalised word that both sides have."""
     source, target = pair
-    shared = set(_LETTERS.findall(source)) & set(_LETTERS.findall(target))
+    shared = set(NAME.findall(source)) & set(NAME.findall(target))
     letters = "".join(letter for letter in source.lower() if letter.isalpha() and letter in target.lower())
     names = {word: _made_up(word, letters, draw) for word in sorted(shared) if word[0].isupper()}
-    source, target = (_LETTERS.sub(lambda word: names.get(word[0], word[0]), text) for text in pair)
+    source, target = (NAME.sub(lambda word: names.get(word[0], word[0]), text) for text in pair)
     return source, target
 
 
