@@ -45,9 +45,9 @@ def test_typos_change_the_source_alone_and_tags_both_sides() -> None:
     [
         (
             ("Tom's uncle met Tom in Bonn.", "Toms Onkel traf Tom in Bonn."),
-            r"(\S+)'s uncle met \1 in (\S+)\.\nToms .* \1 in \2\.",
+            r"(\S.+)'s uncle met \1 in (\S.+)\.\nToms .* \1 in \2\.",
         ),
-        (("मैं DVD चलाता हूँ", "I play a DVD"), r"मैं ([DVA]{3,10}) चलाता हूँ\nI play a \1"),
+        (("मैं DVD चलाता हूँ", "I play a DVD"), r"मैं ([A-Z ]+) चलाता हूँ\nI play a \1"),
     ],
 )
 def test_names_are_the_same_made_up_words_on_both_sides(pair: tuple[str, str], pattern: str) -> None:
@@ -55,6 +55,24 @@ def test_names_are_the_same_made_up_words_on_both_sides(pair: tuple[str, str], p
     assert re.fullmatch(pattern, "\n".join(made)) and kinds == ["names"]
     assert not {"Tom", "Bonn", "DVD"} & set(re.findall(r"\w+", made[0]))
     assert noisy(PAIR, Noise(names=1), ("en", "de")) == (PAIR, [])  # no shared name
+
+
+def test_names_have_one_or_two_words_of_many_letters() -> None:
+    pairs = [(f"Tom has {number} cats", f"Tom hat {number} Katzen") for number in range(1000)]
+    names = [noisy(pair, Noise(names=1), ("en", "de"))[0][0].partition(" has ")[0] for pair in pairs]
+    assert all(re.fullmatch(r"[A-Z][a-z]{2,9}( [A-Z][a-z]{2,9})?|[A-Z]{3,10}( [A-Z]{3,10})?", name) for name in names)
+    assert sum(" " in name for name in names) == pytest.approx(200, abs=40)
+    assert sum(name.isupper() for name in names) == pytest.approx(100, abs=30)
+    assert len(set("".join(names).lower())) == 27 and len(set(names)) > 900
+
+
+def test_numbers_are_the_same_other_digits_on_both_sides() -> None:
+    pair = ("1 of 30 at 2:05 pm: $30,000", "1 von 30 um 14:05 Uhr: 30 000 $")
+    for seed in range(20):
+        made, kinds = noisy(pair, Noise(numbers=1, seed=seed), ("en", "de"))
+        pattern = r"1 of ([2-9]\d) at 2:(\d\d) pm: \$\1,(\d{3})\n1 von \1 um 14:\2 Uhr: \1 \3 \$"
+        assert re.fullmatch(pattern, "\n".join(made)) and kinds == ["numbers"] and made != pair
+    assert noisy(("1 dog, two cats", "1 Hund, 2 Katzen"), Noise(numbers=1), ("en", "de"))[1] == []
 
 
 def test_rates_hold_and_draws_depend_on_pair_and_seed_alone() -> None:

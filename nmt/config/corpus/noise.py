@@ -17,8 +17,7 @@ class Noise(Strict):
     typos: Share = Field(0.0, description="a typing error in about one of twenty letters of the source")
     punctuation: Share = Field(0.0, description="the source without the marks at its end")
     tags: Share = Field(0.0, description="both sides in one inline tag, such as <b>…</b>")
-    names: Share = Field(
-        0.0, description="a made-up word for each capitalised word that both sides have, such as a name"
-    )
+    names: Share = Field(0.0, description="a made-up name for each capitalised word that both sides have, such as Tom")
+    numbers: Share = Field(0.0, description="other digits for each number that both sides have, but for 1")
     lower: Share = Field(0.0, description="the source in lower case; needs lowercase: false")
     seed: Seed = Field(0, description="another seed draws other pairs")

@@ -1,7 +1,8 @@
-"""Noise in training pairs: letter case, typing errors, missing marks, inline tags, names (nmt.config.corpus.noise)."""
+"""Noise in training pairs: letter case, typing errors, missing marks, tags, names and numbers (nmt.config.corpus)."""
 
 import random
 import re
+import string
 from collections.abc import Sequence
 
 from nmt.config.corpus.noise import Noise
@@ -9,7 +10,7 @@ from nmt.text.cleaner import lowercased
 
 Pair = tuple[str, str]
 KINDS = ("title", "upper", "typos", "punctuation", "tags")
-OWN_DRAWS = ("names", "lower")
+OWN_DRAWS = ("names", "numbers", "lower")
 """Kinds that came later: each has draws of its own, so those of `KINDS` stay as they were."""
 LETTERS = 20
 """Letters of the source for each typing error."""
@@ -18,6 +19,7 @@ _END = re.compile(r"[\s.,:;!?…。．！？؟۔।॥]+$")
 _WORD = re.compile(r"\w+(?:['’]\w+)*")
 NAME = re.compile(r"[^\W\d_]{2,}")
 """Words that may be names."""
+NUMBER = re.compile(r"[0-9]+")
 
 
 def noisy(pair: Pair, noise: Noise, languages: tuple[str, str], tags: Sequence[str] = ()) -> tuple[Pair, list[str]]:
@@ -37,9 +39,12 @@ def noisy(pair: Pair, noise: Noise, languages: tuple[str, str], tags: Sequence[s
     chosen = [kind for kind in KINDS if draw.random() < getattr(noise, kind)]
     own = {kind: random.Random("\n".join([kind, str(noise.seed), *pair])) for kind in OWN_DRAWS if getattr(noise, kind)}
     chosen += [kind for kind in own if own[kind].random() < getattr(noise, kind)]
-    source, target = _renamed(pair, own["names"]) if "names" in chosen else pair
-    if (source, target) == pair and "names" in chosen:
-        chosen.remove("names")
+    source, target = pair
+    for kind, change in (("names", _renamed), ("numbers", _renumbered)):
+        if kind in chosen:
+            before, (source, target) = (source, target), change((source, target), own[kind])
+            if (source, target) == before:
+                chosen.remove(kind)
     if "typos" in chosen:
         source = _mistyped(source, draw)
     if "punctuation" in chosen:
@@ -57,22 +62,51 @@ def noisy(pair: Pair, noise: Noise, languages: tuple[str, str], tags: Sequence[s
 
 
 def _renamed(pair: Pair, draw: random.Random) -> Pair:
-    """Return a pair with a made-up word for each capitalised word that both sides have."""
-    source, target = pair
-    shared = set(NAME.findall(source)) & set(NAME.findall(target))
-    letters = "".join(letter for letter in source.lower() if letter.isalpha() and letter in target.lower())
-    names = {word: _made_up(word, letters, draw) for word in sorted(shared) if word[0].isupper()}
-    source, target = (NAME.sub(lambda word: names.get(word[0], word[0]), text) for text in pair)
+    """Return a pair with a made-up name for each capitalised word that both sides have."""
+    shared = _shared(NAME, pair)
+    letters = "".join(letter for letter in pair[0].lower() if letter.isalpha() and letter in pair[1].lower())
+    names = {word: _made_up(word, letters, draw) for word in shared if word[0].isupper()}
+    return _replaced(NAME, pair, names)
+
+
+def _renumbered(pair: Pair, draw: random.Random) -> Pair:
+    """Return a pair with other digits for each number that both sides have, except 1, which needs the singular."""
+    numbers = {number: _digits(number, draw) for number in _shared(NUMBER, pair) if number != "1"}
+    return _replaced(NUMBER, pair, numbers)
+
+
+def _shared(pattern: re.Pattern[str], pair: Pair) -> list[str]:
+    return sorted(set(pattern.findall(pair[0])) & set(pattern.findall(pair[1])))
+
+
+def _replaced(pattern: re.Pattern[str], pair: Pair, words: dict[str, str]) -> Pair:
+    source, target = (pattern.sub(lambda word: words.get(word[0], word[0]), text) for text in pair)
     return source, target
 
 
 def _made_up(word: str, letters: str, draw: random.Random) -> str:
-    """Join fragments of one to four of these letters to a word of three to ten, in the letter case of `word`."""
-    length, made_up = draw.randint(3, 10), ""
-    while len(made_up) < length:
-        start = draw.randrange(len(letters))
-        made_up += letters[start : start + draw.randint(1, 4)]
-    return made_up[:length].upper() if word.isupper() else made_up[:length].capitalize()
+    """Return a made-up name of one word or, one time in five, of two.
+
+    A word has three to ten letters. It joins fragments of one to four of `letters`; one name in two takes Latin letters
+    in any order too, where `word` has such letters. A name in capitals stays so, and one in ten becomes so.
+    """
+    if word.isascii() and draw.random() < 0.5:
+        letters += "".join(draw.sample(string.ascii_lowercase, 26))
+    capitals = word.isupper() or draw.random() < 0.1
+    words = []
+    for _ in range(2 if draw.random() < 0.2 else 1):
+        length, made_up = draw.randint(3, 10), ""
+        while len(made_up) < length:
+            start = draw.randrange(len(letters))
+            made_up += letters[start : start + draw.randint(1, 4)]
+        words.append(made_up[:length].upper() if capitals else made_up[:length].capitalize())
+    return " ".join(words)
+
+
+def _digits(number: str, draw: random.Random) -> str:
+    """Return as many digits, of which the first is 2 to 9, or any after a first 0."""
+    first = string.digits if number[0] == "0" else string.digits[2:]
+    return draw.choice(first) + "".join(draw.choices(string.digits, k=len(number) - 1))
 
 
 def _upper(text: str, language: str) -> str:
