@@ -60,7 +60,12 @@ def keep(name: str, table: Table, layout: Layout, seeds: Sequence[int]) -> None:
 def read_log(run: Path) -> list[Json]:
     """Read the records of a training's log; raises DataError."""
     with fitting(run / "log.jsonl", "the log of a training", "run the training again"):
-        return [json.loads(line) for line in read_lines(run / "log.jsonl")]
+        log = [json.loads(line) for line in read_lines(run / "log.jsonl")]
+    if not log:
+        raise DataError(
+            f"{run / 'log.jsonl'}: expected the log of a training, got none; delete it and run the workflow again"
+        )
+    return log
 
 
 def train_nll(log: Sequence[Json], update: int, epoch: float) -> float | None:

@@ -210,6 +210,14 @@ def test_a_record_that_is_missing_is_named_and_the_old_ones_stay(tmp_path: Path)
     assert sorted(built.layout.records("toy").rglob("*")) == before
 
 
+def test_an_emptied_log_is_named(tmp_path: Path) -> None:
+    built = Built(tmp_path, fakes.table(figures=["loss"]), [1])
+    log = built.layout.run("toy", "small", 1) / "log.jsonl"
+    log.write_text("")
+    with pytest.raises(DataError, match="expected the log of a training, got none"):
+        report("toy", built.table, built.layout, [1])
+
+
 @pytest.mark.parametrize(
     "said",
     [
