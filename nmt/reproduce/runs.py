@@ -15,7 +15,8 @@ from nmt.plan.recipes import Output
 from nmt.plan.systems import as_json, experiment
 from nmt.reproduce.cost import remaining_operations
 from nmt.scoring.score import ENDINGS, compared_with
-from nmt.system.files import Json, read_json, sha256
+from nmt.system.errors import DataError
+from nmt.system.files import Json, read_json, read_records, sha256
 from nmt.training.experiment import Experiment
 
 
@@ -94,12 +95,16 @@ class Run:
         return {self.layout.scores(self.table, row, self.test(row), self.seed): row for row in self.rows}
 
     def is_trained(self) -> bool:
-        """Whether this exact training has finished here, on the text that is here; of an ensemble, all of them."""
+        """Whether this exact training has finished here, on the text that is here; of an ensemble, all of them.
+
+        An emptied or damaged output counts as missing: `nmt train` writes it again.
+        """
         if self.members:
             return all(member.is_trained() for member in self.members)
-        if not all((self.folder / name).is_file() for name in ("training.json", "log.jsonl")):
+        try:
+            return self.matches(self.folder / "training.json") and any(read_records(self.folder / "log.jsonl"))
+        except DataError:
             return False
-        return self.matches(self.folder / "training.json")
 
     def matches(self, training: Path) -> bool:
         """Whether a ``training.json`` has this configuration, and the files that it was trained on are here."""

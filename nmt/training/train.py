@@ -13,7 +13,7 @@ from nmt.data.alignments import Alignments, load_alignments
 from nmt.data.encoded import check_encoded, read_meta
 from nmt.data.features import feature_fingerprint
 from nmt.system import machine
-from nmt.system.errors import ConfigError
+from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import check_not_stage_output, digest, read_json, read_records, write_json, write_text
 from nmt.system.locks import exclusive
 from nmt.system.warnings import warn
@@ -216,12 +216,13 @@ def _identity_in(mark: Path) -> Any:
 
 
 def already_finished(run: Path, config: Experiment, inputs: dict[str, Any]) -> bool:
-    """Return whether this exact training has already finished here."""
-    if not all((run / name).is_file() for name in ("training.json", "log.jsonl")):
+    """Return whether this exact training has already finished here. An emptied or damaged output counts as missing."""
+    try:
+        record = read_json(run / "training.json")
+        same = all(record.get(key) == value for key, value in inputs.items() if key != "config")
+        return same and config.matches(record) and any(read_records(run / "log.jsonl"))
+    except DataError:
         return False
-    record = read_json(run / "training.json")
-    same = all(record.get(key) == value for key, value in inputs.items() if key != "config")
-    return same and config.matches(record)
 
 
 def remove_outputs(run: Path) -> None:

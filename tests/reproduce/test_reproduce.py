@@ -265,6 +265,19 @@ def test_a_failed_training_is_named_and_the_others_go_on(project: Project, bare:
 
 
 @pytest.mark.integration
+def test_an_emptied_output_of_a_training_is_written_again(project: Project, bare: dict[str, str]) -> None:
+    two = changed(updates=2, checkpoint_every="1 updates")
+    project.write("workflow/tables/emptied.yaml", table(one=two, other=two))
+    reproduce(project, bare, "emptied")
+    runs = project.folder / "results/runs/emptied"
+    emptied = [runs / "one/seed1/training.json", runs / "other/seed1/log.jsonl"]
+    for output in emptied:
+        output.write_text("")
+    assert reproduce(project, bare, "emptied").stdout.startswith("done        emptied/one seed 1, emptied/other")
+    assert all(output.read_text() for output in emptied)
+
+
+@pytest.mark.integration
 @pytest.mark.long
 def test_a_parent_is_trained_before_the_system_that_starts_from_it(project: Project, bare: dict[str, str]) -> None:
     child = SYSTEM | {"initialise": {"system": "trial/short", "at": "last"}, "model": {"layers": 2}}

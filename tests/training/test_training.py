@@ -732,8 +732,11 @@ def test_what_a_finished_training_left_stays(copy_corpus: Path, tmp_path: Path) 
         train(copy_corpus, tmp_path, experiment(updates=12), 1, "cpu", 1, "copy/small", images=tmp_path)
     assert run_to_end(copy_corpus, tmp_path, experiment(updates=12))["code_version"] == "of that day"
     assert left == {name: (tmp_path / name).read_bytes() for name in left}
-    (tmp_path / "log.jsonl").unlink()  # without it the training has left nothing
-    assert run_to_end(copy_corpus, tmp_path, experiment(updates=12))["code_version"] != "of that day"
+    for name in ("log.jsonl", "training.json"):  # without one of them the training has left nothing
+        (tmp_path / name).write_text("")
+        assert run_to_end(copy_corpus, tmp_path, experiment(updates=12))["code_version"] != "of that day"
+        write_json(tmp_path / "training.json", made | {"code_version": "of that day"})
+    assert (tmp_path / "log.jsonl").read_bytes().startswith(left["log.jsonl"])
 
 
 def test_a_training_tells_every_machine_and_code_it_had(copy_corpus: Path, tmp_path: Path) -> None:
