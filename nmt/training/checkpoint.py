@@ -2,7 +2,7 @@
 
 import math
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, field
 from pathlib import Path
@@ -17,7 +17,17 @@ from nmt.config.models import ModelConfig
 from nmt.models.base import TranslationModel
 from nmt.models.build import outline
 from nmt.system.errors import ConfigError, DataError, fitting
-from nmt.system.files import UMASK, atomic_directory, build_stored, check_regular, digest, read_json, sha256, write_json
+from nmt.system.files import (
+    UMASK,
+    Json,
+    atomic_directory,
+    build_stored,
+    check_regular,
+    digest,
+    read_json,
+    sha256,
+    write_json,
+)
 from nmt.system.warnings import warn
 from nmt.training.distributed import Processes
 
@@ -149,6 +159,21 @@ class Checkpoints:
         path = self.path(progress)
         known = {other: self.progress(other) for other in self.all()} | {path: progress}
         return path in best_of(known, monitor)[:count]
+
+    def has_kept(self, log: Iterable[Json], keep_last: int | None, keep_best: int, monitor: str) -> bool:
+        """Return whether a retention rule would have kept no checkpoint, by the log, that is not here."""
+        present = self.all()
+        regular, validated = dict[Path, None](), dict[Path, Progress]()
+        for record in log:
+            progress = Progress(update=record["update"])
+            path = self.path(progress)
+            if record["event"] == "checkpoint" and record["regular"] and path <= max(present, default=path):
+                regular[path] = None
+            elif record["event"] == "valid" and path <= max(present, default=path):
+                progress.add_validation(record["loss"], record["bleu"], monitor)
+                validated[path] = progress
+        last = list(regular) if keep_last is None else list(regular)[-keep_last:]
+        return {*last, *best_of(validated, monitor)[:keep_best]} <= {*present}
 
     def prune(self, keep_last: int | None, keep_best: int, monitor: str) -> None:
         """Delete checkpoints that the retention rule does not keep, and the older ones' optimiser state."""

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import nullcontext
 from itertools import groupby
 from operator import itemgetter
@@ -17,11 +17,14 @@ from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import check_not_stage_output, digest, read_json, read_records, write_json, write_text
 from nmt.system.locks import exclusive
 from nmt.system.warnings import warn
+from nmt.training.checkpoint import Checkpoints
 from nmt.training.distributed import process_group
 from nmt.training.experiment import Experiment, identity
 from nmt.training.trainer import Trainer
 from nmt.training.warm_start.parent import read_parent
 from nmt.training.word_vectors import load_vectors
+
+RETENTION = {"keep_last", "keep_best"}  # keys that change no weight
 
 
 @machine.returning_memory()
@@ -193,11 +196,13 @@ def claim_state(state: Path, wanted: dict[str, Any], config: dict[str, Any]) -> 
     mark = state / "identity.json"
     current = _identity_in(mark) if mark.is_file() else None
     held = mark.is_file() or (state / "checkpoints").is_dir()  # without the mark they may be of any training
-    if held and current not in (wanted, _without_skipping(wanted)):
+    if held and not (current and _is_same(current, wanted) and _keeps_enough(state, config["training"])):
         aside = state.with_name(f"state-{digest(current)}-{time.time_ns()}")
         state.replace(aside)
         remove_outputs(state.parent)
         reason = "configuration, seed or data differ" if current else f"{mark.name}, which says which, is missing"
+        if current and _is_same(current, wanted):
+            reason = "it has deleted checkpoints that keep_last or keep_best now ask for"
         print(f"{state}: held another training ({reason}); kept as {aside}", file=sys.stderr)
     for earlier in sorted(state.parent.glob(f"{state.name}-{digest(wanted)}-*")):
         if not state.exists() and _identity_in(earlier / "identity.json") == wanted:
@@ -205,10 +210,25 @@ def claim_state(state: Path, wanted: dict[str, Any], config: dict[str, Any]) -> 
     write_json(mark, {"identity": wanted, "config": config})
 
 
-def _without_skipping(identity: dict[str, Any]) -> dict[str, Any]:
-    """Return the identity with on_nan: stop, whose state has skipped no update and suits on_nan: skip as well."""
-    training = {key: value for key, value in identity["config"]["training"].items() if key != "on_nan"}
-    return identity | {"config": identity["config"] | {"training": training}}
+def _is_same(current: dict[str, Any], wanted: dict[str, Any]) -> bool:
+    """Return whether a state has the weights of the training wanted, whichever checkpoints each of them keeps.
+
+    A state of on_nan: stop has skipped no update, so it suits on_nan: skip as well.
+    """
+    kept = _without(current, RETENTION)
+    return kept in (_without(wanted, RETENTION), _without(wanted, {*RETENTION, "on_nan"}))
+
+
+def _without(identity: dict[str, Any], keys: Collection[str]) -> dict[str, Any]:
+    config = identity.get("config", {})
+    training = {key: value for key, value in config.get("training", {}).items() if key not in keys}
+    return identity | {"config": config | {"training": training}}
+
+
+def _keeps_enough(state: Path, training: dict[str, Any]) -> bool:
+    """Return whether a state has all checkpoints that the training's keep_last and keep_best would have kept so far."""
+    checkpoints, log = Checkpoints(state / "checkpoints"), (record for _, record in read_records(state / "log.jsonl"))
+    return checkpoints.has_kept(log, training["keep_last"], training["keep_best"], training["monitor"])
 
 
 def _identity_in(mark: Path) -> Any:

@@ -352,6 +352,30 @@ def test_the_state_of_another_training_is_kept_aside(
     assert [json.loads(line)["update"] for line in first if '"start"' in line] == [0, 2]
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "aside"),
+    [
+        ({"keep_last": 3}, {"keep_last": 2}, 0),
+        ({"keep_last": 2}, {"keep_last": 1, "keep_best": 2}, 0),  # the loss falls, so the best are the last
+        ({"keep_last": 4}, {}, 0),  # there are but four
+        ({"keep_last": 3}, {"keep_last": 4}, 1),
+        ({"keep_last": 1}, {"keep_last": 1, "keep_best": 3}, 1),
+    ],
+)
+def test_checkpoints_that_were_kept_are_enough_for_others_to_keep(
+    copy_corpus: Path, tmp_path: Path, before: dict[str, int], after: dict[str, int], aside: int
+) -> None:
+    every = {"updates": 8, "checkpoint_every": "2 updates", "validate_every": "2 updates"}
+    run_to_end(copy_corpus, tmp_path, experiment(**every, **before))
+    made = run_to_end(copy_corpus, tmp_path, experiment(**every, **after))
+    assert len(made["checkpoints"]) == max(2, after.get("keep_last", 4), after.get("keep_best", 0))
+    assert len(list(tmp_path.glob("state-*"))) == aside
+    starts = [
+        json.loads(line)["update"] for line in (tmp_path / "log.jsonl").read_text().splitlines() if '"start"' in line
+    ]
+    assert starts == ([0] if aside else [0, 8])
+
+
 def test_a_state_that_does_not_say_its_training_is_kept_aside(
     copy_corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
