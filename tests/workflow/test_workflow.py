@@ -270,6 +270,14 @@ def test_a_report_that_fails_leaves_the_last_one(built: Project) -> None:
 
 
 @pytest.mark.integration
+def test_the_backup_of_a_report_that_was_killed_is_no_obstacle(built: Project) -> None:
+    (built.folder / ".snakemake/backups/results/figures/one").mkdir(parents=True)
+    built.write("workflow/tables/one.yaml", changed("caption", "Another"))
+    done = built.snakemake()
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.integration
 def test_users_files_are_watched(project: Project) -> None:
     for name in ("a.en", "a.de"):
         (project.folder / name).write_text("x\n")

@@ -9,6 +9,9 @@ from nmt.tracking.store import deletions
 
 onstart:
     claim_files()
+    for job in workflow.dag.needrun_jobs():  # Snakemake fails where a report that was killed has left its backup
+        for file in job.output:
+            workflow.persistence.cleanup_backup(Path(file))
     if workflow.non_local_exec:
         watch_queue()
     requested = [PLAN.tables[name] for name in requested_tables(PLAN.settings, TARGETS, ("table", "comet"))]
