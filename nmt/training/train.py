@@ -196,12 +196,14 @@ def claim_state(state: Path, wanted: dict[str, Any], config: dict[str, Any]) -> 
     mark = state / "identity.json"
     current = _identity_in(mark) if mark.is_file() else None
     held = mark.is_file() or (state / "checkpoints").is_dir()  # without the mark they may be of any training
-    if held and not (current and _is_same(current, wanted) and _keeps_enough(state, config["training"])):
+    same = current is not None and _without(current, RETENTION) in _suiting(_without(wanted, RETENTION))
+    enough = current in _suiting(wanted) or (same and _keeps_enough(state, config["training"]))
+    if held and not enough:
         aside = state.with_name(f"state-{digest(current)}-{time.time_ns()}")
         state.replace(aside)
         remove_outputs(state.parent)
         reason = "configuration, seed or data differ" if current else f"{mark.name}, which says which, is missing"
-        if current and _is_same(current, wanted):
+        if same:
             reason = "it has deleted checkpoints that keep_last or keep_best now ask for"
         print(f"{state}: held another training ({reason}); kept as {aside}", file=sys.stderr)
     for earlier in sorted(state.parent.glob(f"{state.name}-{digest(wanted)}-*")):
@@ -210,13 +212,12 @@ def claim_state(state: Path, wanted: dict[str, Any], config: dict[str, Any]) -> 
     write_json(mark, {"identity": wanted, "config": config})
 
 
-def _is_same(current: dict[str, Any], wanted: dict[str, Any]) -> bool:
-    """Return whether a state has the weights of the training wanted, whichever checkpoints each of them keeps.
+def _suiting(identity: dict[str, Any]) -> tuple[dict[str, Any], ...]:
+    """Return the identities of states that this training can go on from.
 
-    A state of on_nan: stop has skipped no update, so it suits on_nan: skip as well.
+    That with on_nan: stop is one of them: its state has skipped no update, so it suits on_nan: skip as well.
     """
-    kept = _without(current, RETENTION)
-    return kept in (_without(wanted, RETENTION), _without(wanted, {*RETENTION, "on_nan"}))
+    return identity, _without(identity, {"on_nan"})
 
 
 def _without(identity: dict[str, Any], keys: Collection[str]) -> dict[str, Any]:
