@@ -112,13 +112,14 @@ def _run_and_write(
 def warn_of_left_out(encoded: Path, trainer: Trainer) -> None:
     """Warn of the training and validation pairs that are too long for the model."""
     effects = {"train": "", "valid": ": validation loss and BLEU, the best checkpoint and patience are of the others"}
+    remedies = {"train": "make max_words under cleaning smaller", "valid": "shorten these pairs"}
     for split, pairs in (("train", trainer.updates.data), ("valid", trainer.validation.pairs)):
         if pairs.too_long:
             warn(
                 "pairs too long for the model", encoded, pairs.too_long,
                 f"{pairs.too_long:,} of {len(pairs.source.lengths):,} pairs of {split} have more than "
                 f"{trainer.model.longest - 2} pieces on a side and are left out{effects[split]}",
-                "raise model.max_positions, or make max_words under cleaning smaller", split=split,
+                f"raise model.max_positions, or {remedies[split]}", split=split,
             )  # fmt: skip
 
 
