@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import chain, islice, repeat
 from pathlib import Path
@@ -78,7 +78,7 @@ class Estimate:
     kept: int = 0
     """Training pairs that cleaning is expected to keep."""
     pieces: int = 0
-    """Size of the vocabularies that were learned from the sample."""
+    """Size of the vocabularies that were learned from the sample, or of the parent's."""
     updates: int = 0
     per_update: float = 0.0
     per_sentence: float = 0.0
@@ -116,7 +116,8 @@ def estimate(plan: Plan, system: System, threads: int) -> Estimate:
         ratio = max(_clean(found, plan, *each, threads) for each in zip(system.by_pair, cleaned, strict=True))
         inherited = isinstance(system.subwords, InheritedSubwords)  # copied; only the sample's are learned
         with _timed(found, "subwords", 0 if inherited else max(1.0, ratio / threads)):
-            found.pieces = _learn(cleaned, pieces, system, whole=ratio <= 1)
+            learned = _learn(cleaned, pieces, system, whole=ratio <= 1 and not inherited)
+            found.pieces = system.subwords.size if inherited else learned
         with _timed(found, "encode", ratio):
             encode_corpus(cleaned, pieces, encoded, system.languages)
         _set_vocabulary(encoded, system)
@@ -246,7 +247,8 @@ def _validation(found: Estimate, trainer: Trainer, threads: int) -> float:
     watch = Stopwatch(_threads(trainer, threads))
     trainer.validation.loss(trainer.model)
     seconds, watch = watch.seconds, Stopwatch(_threads(trainer, threads))
-    trainer.validation.bleu(trainer.model)
+    with suppress(IndexError):  # after the search: it may write pieces that the sample's vocabulary lacks
+        trainer.validation.bleu(trainer.model)
     search = watch.seconds
     source, target = (float(side.lengths.mean()) for side in (pairs.source, pairs.target))
     search *= min(1.0, target / (2 * source + 10))

@@ -88,7 +88,7 @@ def test_alignments_of_the_whole_text_do_not_fit_a_sample(own: Path) -> None:
 
 
 @pytest.mark.parametrize("more", [{}, {"cleaning": {"max_words": 50}}])  # of other text, subwords are inherited
-def test_a_system_with_a_parent_is_estimated(own: Path, more: dict[str, Any]) -> None:
+def test_a_system_with_a_parent_is_estimated(own: Path, monkeypatch: pytest.MonkeyPatch, more: dict[str, Any]) -> None:
     table = own / "workflow/tables/mine.yaml"
     value = yaml.safe_load(table.read_text())
     name = next(iter(value["systems"]))
@@ -97,7 +97,12 @@ def test_a_system_with_a_parent_is_estimated(own: Path, more: dict[str, Any]) ->
     value["rows"] = [{"label": "tuned", "system": "tuned", "at": "last"}]
     table.with_name("general.yaml").write_text(table.read_text())
     table.write_text(yaml.safe_dump(value | {"tests": ["held_out"]}))
+    if more:  # a parent of much text has more pieces than a little text of the child can fill
+        general = table.with_name("general.yaml")
+        general.write_text(re.sub(r"size: \d+", "size: 20000", general.read_text()))
+        monkeypatch.setattr(estimated, "SAMPLE", 3000)
     code, said = run("check", "mine", "--cores", "1")
+    assert "too many for a sample" not in said, said
     assert code == 0 and "tuned seed 1: 2 updates at most" in said and "in all: about" in said, said
     assert f"it starts from general/{name}, whose training is not counted" in said
 
