@@ -215,6 +215,8 @@ def _source(option: str, files: Sequence[str], codes: Sequence[str]) -> dict[str
         if not remote and not path.exists():
             raise ConfigError(f"{option}: {file}: no such file; paths start at {Path.cwd()}")
     if len(files) == 2:
+        if [packed.bare_suffix(file) for file in files] == [f".{code}" for code in reversed(codes)]:
+            raise ConfigError(f"{option}: expected the file in {codes[0]} first, got {files[0]}; swap files or languages")
         return {"files": dict(zip(codes, files, strict=True))}
     if remote:
         columns: Any = list(codes) if FORMATS.get(packed.bare_suffix(files[0])) in WITH_COLUMNS else []
@@ -347,7 +349,7 @@ def _table(name: str, codes: Sequence[str], pairs: int, train: Findings) -> str:
     """The text of the table, with settings that suit the number of pairs."""
     chosen = dict(zip(COLUMNS, next(settings for most, settings in SIZES if pairs <= most), strict=True))
     words = max(train.average(0), train.average(1))
-    joint = _same_script(codes)
+    joint = scripts_of(codes[0]) == scripts_of(codes[1])
     if train.pairs <= JUDGED:  # so many pieces can be learned: each character and each word
         learned = len(set.union(*train.distinct)) if joint else min(map(len, train.distinct))
         chosen["pieces"] = min(chosen["pieces"], learned * pairs // train.pairs)
@@ -357,11 +359,6 @@ def _table(name: str, codes: Sequence[str], pairs: int, train: Findings) -> str:
         joint=str(joint).lower(), tied="all" if joint else "decoder",
         warmup=max(20, min(4000, updates * int(chosen["passes"]) // 10)), **chosen,
     )  # fmt: skip
-
-
-def _same_script(codes: Sequence[str]) -> bool:
-    source, target = map(scripts_of, codes)
-    return source == target
 
 
 def _describe(found: dict[str, Findings], codes: Sequence[str], corpus: CustomCorpus) -> Iterator[str]:

@@ -149,10 +149,17 @@ def test_the_next_commands_name_other_settings(project: Path) -> None:
 
 
 def test_swapped_languages_and_repetitions_are_told(project: Path) -> None:
-    (project / "r.ru").write_text("Собака бежит через парк\n" * 60, encoding="utf-8")
-    (project / "r.en").write_text("The dog runs through the park\n" * 60)
-    said = "\n".join(new_table("r", "en-ru", ["r.ru", "r.en"], [], [], Path("config.yaml")))
+    (project / "r.1").write_text("Собака бежит через парк\n" * 60, encoding="utf-8")
+    (project / "r.2").write_text("The dog runs through the park\n" * 60)
+    said = "\n".join(new_table("r", "en-ru", ["r.1", "r.2"], [], [], Path("config.yaml")))
     assert said.count("warning: most lines are not") == 2 and "repeated: 59" in said
+
+
+def test_files_whose_endings_are_the_other_way_round_are_refused(project: Path) -> None:
+    with pytest.raises(ConfigError, match=r"FILES: expected the file in de first, got a\.en; swap files or languages"):
+        list(new_table("mine", "de-en", ["a.en", "a.de"], [], [], Path("config.yaml")))
+    with pytest.raises(ConfigError, match=r"--test: expected the file in en first, got a\.de; swap"):
+        list(new_table("mine", "en-de", ["a.tsv"], [], ["a.de", "a.en"], Path("config.yaml")))
 
 
 def test_a_code_that_no_language_has_is_told(project: Path) -> None:
