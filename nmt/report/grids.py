@@ -18,6 +18,7 @@ from nmt.report.cells import (
 from nmt.report.compared import ablations, comparisons
 from nmt.report.corpora.grids import data_grid, filters_grid, subwords_grid
 from nmt.report.grid import Grid, distinct_of, heading, telling
+from nmt.scoring.summary import distinct
 from nmt.system.files import Json
 
 NAMES = {
@@ -81,13 +82,18 @@ def figure_notes(data: Json) -> list[str]:
         f"Not on this page: {' and '.join(withheld)}. The picture may not be passed on. Building the table "
         f"draws such figures into figures/{data['name']} of the results folder."
     ] * bool(withheld)
-    if len(data.get("subwords", [])) < 2 or not PER_PIECE & {figure["name"] for figure in data["figures"]}:
+    if _vocabularies(data) < 2 or not PER_PIECE & {figure["name"] for figure in data["figures"]}:
         return notes
     return [
         *notes,
         "Loss and accuracy are per piece. The systems of this table have different vocabularies, so compare these "
         "curves only between systems with the same one. Bits per character (nmt logprob) compare across vocabularies.",
     ]
+
+
+def _vocabularies(data: Json) -> int:
+    """The number of different vocabularies; results of earlier versions do not say which are the same."""
+    return len(distinct([made.get("vocab_sha256", n) for n, made in enumerate(data.get("subwords", []))]))
 
 
 def halves(every: Sequence[Grid]) -> tuple[list[Grid], list[Grid]]:
@@ -124,7 +130,7 @@ def _best(data: Json, columns: Sequence["_Column"], first: int) -> set[tuple[int
         columns: of the metrics.
         first: number of the first metric's column.
     """
-    rows, apart = data["rows"], NLL if len(data.get("subwords", [])) > 1 else ()
+    rows, apart = data["rows"], NLL if _vocabularies(data) > 1 else ()
     values = {
         n: [_mean(_ours(row), column.metric) for row in rows]
         for n, column in enumerate(columns, first)

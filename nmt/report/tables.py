@@ -1,7 +1,9 @@
 """Build the data of a table: published figures next to ours, and how each of ours was made."""
 
+import functools
 import itertools
 import math
+import operator
 import os
 import statistics
 from collections.abc import Sequence
@@ -357,17 +359,13 @@ class _Gather:
         return {
             "corpus": system.corpus, "languages": system.languages, "systems": names, "splits": splits,
             **system.subwords.model_dump(include={"kind", "size", "joint"}),
+            "vocab_sha256": read_json(encoded / "meta.json")["subwords"]["vocab_sha256"],
         }  # fmt: skip
 
     def distinct(self, *path: str) -> list[str]:
         """The distinct values under a path of keys in the scores of all rows."""
-        values = []
-        for row in self.table.rows:
-            for value in self.scores(row) if row.is_scored else []:
-                for key in path:
-                    value = value[key]
-                values.append(value)
-        return distinct(values)
+        made = [scores for row in self.table.rows if row.is_scored for scores in self.scores(row)]
+        return distinct([functools.reduce(operator.getitem, path, scores) for scores in made])
 
     def samples(self) -> list[Json]:
         """Sample sentences of each test set: source, reference, and each row's translation by its first seed."""
