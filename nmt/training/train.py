@@ -142,8 +142,8 @@ def _warn_of_precision(run: Path, trainer: Trainer, finished: bool) -> None:
     if used != asked:
         warn(
             "other precision", run, 1,
-            f"precision: {asked} is computed in {used}, as this machine has no instructions for {asked}, in which it "
-            "would be several times slower",
+            f"precision: {asked} is computed in {used}, as the machine that trains has no instructions for {asked}, in "
+            "which it would be several times slower",
             f"nothing to do, unless the table is about {asked}: then train on another machine",
         )  # fmt: skip
 

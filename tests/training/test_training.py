@@ -256,7 +256,7 @@ def test_without_instructions_for_bf16_a_training_computes_in_fp32_and_says_so(
     run_to_end(copy_corpus, tmp_path / "expected", experiment(**options))
     monkeypatch.setattr(machine, "_capabilities", lambda: {"avx2": True, "avx512_bf16": False})
     run_to_end(copy_corpus, tmp_path / "found", experiment(**options, precision="bf16"))
-    told = "precision: bf16 is computed in fp32, as this machine has no instructions for bf16"
+    told = "precision: bf16 is computed in fp32, as the machine that trains has no instructions for bf16"
     assert told in capsys.readouterr().err
     assert_same_weights(tmp_path / "expected", tmp_path / "found", 5)
     assert read_json(tmp_path / "found/training.json")["hardware"]["precision"] == "fp32"
