@@ -45,8 +45,9 @@ _ASCII_CLOSING, _ASCII_OPENING = re.compile(r"[.,!?;:%)\]}]+"), re.compile(r"[(\
 _CURRENCY = re.compile(r"[$£€¥₩₪₹₺₽฿؋﷼]")
 _QUOTES = {"“": "“", "”": "“", "„": "“", "«": "«", "»": "«", "‘": "‘", "’": "‘", "‹": "‹", "›": "‹", '"': '"', "'": "'"}
 """Quotation marks and their kind. The first of a kind opens, the next one closes: Urdu has ”these“."""
-_APOSTROPHE, _QUOTE = "\U0010fff0", "\U0010fff1"
-"""Private-use letters for an apostrophe and a quotation mark inside a word."""
+_APOSTROPHE, _QUOTE, _CURLY = "\U0010fff0", "\U0010fff1", "\U0010fff2"
+"""Private-use letters for an apostrophe, a quotation mark and a typographic apostrophe inside a word."""
+_CURLY_INSIDE = re.compile(r"(?<=[^\W\d_])’(?=[^\W\d_])")
 _APART = "\u3005\u303b\u3400-\u9fff\uac00-\ud7a3\uf900-\ufaff\U00020000-\U0003ffff"
 """Chinese characters and Korean syllables; Moses takes them apart in text of other languages."""
 _WIDE = "\u2e80-\u9fff\uf900-\ufaff\ufe30-\ufe4f\uff00-\uffef\U00020000-\U0003ffff"
@@ -57,10 +58,14 @@ _WIDE_SPACE = re.compile(f"(?<=[{_WIDE}“”‘’…—·]) (?=[{_WIDE}])|(?<=
 def normalize_punctuation(text: str, language: str) -> str:
     """Normalise quotes, dashes and the spaces around punctuation, as normalize-punctuation.perl does.
 
-    The punctuation of languages in `SPACELESS` and `SCRIPTED` is no variant of Latin marks, so their text stays.
+    The punctuation of languages in `SPACELESS` and `SCRIPTED` is no variant of Latin marks, so their text stays. Moses
+    takes ``’`` for an apostrophe between letters from a to z only. In languages that it does not know it is one between
+    any letters.
     """
     if language in SPACELESS | SCRIPTED:
         return text
+    if language not in LISTED:
+        text = _CURLY_INSIDE.sub("'", text)
     all_rules, ascii_rules = _punctuation_rules(language)
     text += "\n"  # as in the Perl script, whose rule for a full stop before a closing quote needs the line end
     for pattern, replacement in ascii_rules if text.isascii() else all_rules:
@@ -75,7 +80,7 @@ def tokenize(text: str, language: str) -> str:
     for mark, letter in _marks_inside_words(language):
         text = mark.sub(letter, text)
     tokens = " ".join(_tokenizer(language).tokenize(text))
-    return tokens.replace(_APOSTROPHE, "'").replace(_QUOTE, '"')
+    return tokens.replace(_APOSTROPHE, "'").replace(_QUOTE, '"').replace(_CURLY, "’")
 
 
 def detokenize(text: str, language: str) -> str:
@@ -127,7 +132,7 @@ def _marks_inside_words(language: str) -> list[tuple[re.Pattern[str], str]]:
     """
     marks = []
     if language in SCRIPTED or language not in LISTED:
-        marks.append((re.compile(r"(?<=[^\W\d_])'(?=[^\W\d_])"), _APOSTROPHE))
+        marks += [(re.compile(r"(?<=[^\W\d_])'(?=[^\W\d_])"), _APOSTROPHE), (_CURLY_INSIDE, _CURLY)]
     if language in ("he", "yi"):
         marks.append((re.compile('(?<=[א-ת])"(?=[א-ת])'), _QUOTE))
     return marks
@@ -171,7 +176,7 @@ def _outside_words(language: str) -> Any:
     """
     import regex
 
-    other = rf"[^\p{{L}}\p{{M}}\p{{Nd}}\p{{Nl}}\p{{Alphabetic}}{_INSIDE}{_APOSTROPHE}{_QUOTE}\s.'`,\-]"
+    other = rf"[^\p{{L}}\p{{M}}\p{{Nd}}\p{{Nl}}\p{{Alphabetic}}{_INSIDE}{_APOSTROPHE}{_QUOTE}{_CURLY}\s.'`,\-]"
     if language != "ko":
         other = rf"(?:{other}|[{_APART}])"
     word = r"[\p{L}\p{M}\p{N}]"

@@ -139,3 +139,13 @@ def test_the_files_of_a_corpus_have_tags_too() -> None:
 @pytest.mark.parametrize("pair", ["en", "en-", "EN-de", "en-zh_hant", "english-de", "en_us-de", "en-de-fr", "en/x-de"])
 def test_other_words_are_no_pair(pair: str) -> None:
     assert not re.fullmatch(PAIR, joined_subtags(pair))
+
+
+@pytest.mark.parametrize(("punctuation", "apostrophe"), [(True, "'"), (False, "’")])
+def test_a_typographic_apostrophe_stays_inside_words_of_languages_that_moses_does_not_know(
+    punctuation: bool, apostrophe: str
+) -> None:
+    recipe = Cleaning(punctuation=punctuation)
+    for language, word in [("uk", "п’ять"), ("be", "сям’я"), ("sw", "ng’ombe")]:
+        cleaned = Cleaner(recipe, language)(word)
+        assert cleaned == restore(cleaned, language, recipe) == word.replace("’", apostrophe)
