@@ -216,7 +216,9 @@ def _source(option: str, files: Sequence[str], codes: Sequence[str]) -> dict[str
             raise ConfigError(f"{option}: {file}: no such file; paths start at {Path.cwd()}")
     if len(files) == 2:
         if [packed.bare_suffix(file) for file in files] == [f".{code}" for code in reversed(codes)]:
-            raise ConfigError(f"{option}: expected the file in {codes[0]} first, got {files[0]}; swap files or languages")
+            raise ConfigError(
+                f"{option}: expected the file in {codes[0]} first, got {files[0]}; swap files or languages"
+            )
         return {"files": dict(zip(codes, files, strict=True))}
     if remote:
         columns: Any = list(codes) if FORMATS.get(packed.bare_suffix(files[0])) in WITH_COLUMNS else []
