@@ -56,7 +56,7 @@ for name in PLAN.tables:
         name:
             f"comet_{name}"
         input:
-            [Path(scores).with_name("comet.json") for scores in PLAN.scores(name)],
+            lambda _, name=name: [Path(scores).with_name("comet.json") for scores in or_exit(PLAN.scores, name)],
         localrule: True
 
     rule:

@@ -458,6 +458,17 @@ def test_a_wrong_table_that_nobody_asked_for_is_left_out(project: Project) -> No
 
 
 @pytest.mark.integration
+def test_an_ensemble_of_one_seed_stops_no_other_table(project: Project) -> None:
+    row = {"label": "together", "system": "small", "at": "best", "ensemble": True}
+    project.write("workflow/tables/ensemble.yaml", {**TABLE, "rows": [row]})
+    others = project.snakemake("--dry-run")
+    assert others.returncode == 0, others.stdout
+    for target in ("table_ensemble", "comet_ensemble"):
+        asked = project.snakemake("--dry-run", target)
+        assert asked.returncode == 1 and "ensemble.yaml: row 'together': expected at least two seeds" in asked.stdout
+
+
+@pytest.mark.integration
 @pytest.mark.parametrize("case", WRONG)
 def test_wrong_settings_are_said_once_and_alone(project: Project, case: str) -> None:
     arguments, message = WRONG[case]
