@@ -162,11 +162,9 @@ class Translator:
         return [translations[0].text for translations in self.nbest(lines, decoding or Decoding())]
 
     def nbest(self, lines: Sequence[str], decoding: Decoding) -> list[list[Translation]]:
-        """Translate raw lines to raw text with scores and pieces: clean, encode, search, decode, detokenise.
-
-        Returns:
-            The same as `translate_clean`, with detokenised text.
-        """
+        """Translate raw lines; return what `translate_clean` does, but detokenised. One string raises TypeError."""
+        if isinstance(lines, str):
+            raise TypeError(f"expected a list of lines, got the string {lines[:40]!r}; put it into a list")
         results = self.translate_clean([self.clean(line) for line in lines], decoding)
         return [[replace(best, text=self.detokenize(best.text)) for best in translations] for translations in results]
 

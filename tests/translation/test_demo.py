@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+import pytest
+
 from nmt.translation.translator import Translator
 
 ROOT = Path(__file__).parent.parent.parent
@@ -26,3 +28,8 @@ def test_the_demo_is_small_and_names_its_data() -> None:
     assert (DEMO / "weights.safetensors").stat().st_size <= 16e6
     card = (DEMO / "README.md").read_text(encoding="utf-8")
     assert "Flickr30K" in card and "CC BY 2.0" in card and "test_tatoeba" in card
+
+
+def test_one_string_is_no_list_of_lines() -> None:
+    with pytest.raises(TypeError, match=r"a list of lines, got the string 'A red ball\.'"):
+        Translator.load(DEMO, "cpu", 1).translate("A red ball.")
