@@ -18,14 +18,15 @@ from nmt.config.workflow import Workflow
 Schema = dict[str, Any]
 TABLE = {"`workflow/tables/TABLE.yaml`": TableFile, "A system of a table": System}
 FILES = {"`config.yaml`": Workflow, **TABLE, "`cluster.yaml`": Cluster}
-WORDS = {"letters, digits, _ . -": "name", "two or three small letters, an ISO 639 code": "language"}
+WORDS = {"letters, digits, _ . -": "name", "an ISO 639 code, e.g. de, zh_Hant or pt_BR": "language"}
 WORDS |= {"boolean": "`true` or `false`", "null": "`null`", "string": "text"}
 CONFIGURATION = """# Configuration
 
 Every key of `config.yaml`, of the tables in `workflow/tables/` and of `cluster.yaml`. A name has letters, digits, `_`,
-`.` and `-`. A language is an ISO 639 code of two or three small letters. The default `{}` stands for no entry, or for a
-group of keys with their own defaults. An unknown key or value is an error. It names the file, the line and the nearest
-allowed word. `make reference` writes this page from `nmt/config/`."""
+`.` and `-`. A language is an ISO 639 code of two or three small letters. A script and a region may follow it, as in
+`zh_Hant` and `pt_BR`. The default `{}` stands for no entry, or for a group of keys with their own defaults. An unknown
+key or value is an error. It names the file, the line and the nearest allowed word. `make reference` writes this page
+from `nmt/config/`."""
 COMMANDS = """# Commands
 
 Every command and option of `nmt`, as in `nmt COMMAND --help`. `make reference` writes this page from `nmt/cli/`."""
