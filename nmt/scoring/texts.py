@@ -71,7 +71,8 @@ def warn_of_empty(path: Path, references: Sequence[str]) -> None:
     if count := references.count(""):
         warn(
             "empty references", path, count,
-            f"{count:,} of {len(references):,} references are empty, so all words of their translations are errors",
+            f"{count:,} of {len(references):,} references are empty: all words of their translations are errors, "
+            "but chrF skips them",
             "leave such lines out of the test set, or complete them",
         )  # fmt: skip
 
