@@ -20,6 +20,7 @@ from snakes import ROOT, SYSTEM, TABLE, Project, jobs
 
 from nmt.config.corpus.sources import CustomCorpus
 from nmt.config.table import load_table
+from nmt.corpora.catalogue import fetch
 
 AFTER_TRAINING = {"average": 1, "decode": 1, "score": 1, "report": 1, "track": 1, "track_table": 1, "all": 1}
 
@@ -296,6 +297,23 @@ def test_users_files_are_watched(project: Project) -> None:
     text.write_text("y\n")
     os.utime(text, (0, 0))  # older than the text before, as `cp -p` and `unzip` leave it
     assert jobs(project.snakemake("--dry-run").stdout)["download"] == 1
+
+
+@pytest.mark.integration
+def test_shared_text_of_the_same_content_is_used_whatever_the_dates_of_ones_files(project: Project) -> None:
+    for name in ("a.en", "a.de"):
+        (project.folder / name).write_text("x\n")
+    pair = {code: str(project.folder / f"a.{code}") for code in ("en", "de")}
+    corpus = {"train": pair, "valid": pair, "tests": {"test": pair}}
+    fetch("mine", "en-de", project.folder / "shared/corpora/mine/en-de/raw", custom=CustomCorpus(**corpus))
+    os.utime(pair["de"], (2e9, 2e9))  # newer than the shared text, as a copy is
+    project.write("config.yaml", {"tables": ["one"], "corpora": {"mine": corpus}, "shared_results": "shared"})
+    table = copy.deepcopy(TABLE)
+    for system in table["systems"].values():
+        system["corpus"] = "mine"
+    project.write("workflow/tables/one.yaml", table)
+    planned = jobs(project.snakemake("--dry-run").stdout)
+    assert planned["clean"] == 1 and "download" not in planned
 
 
 @pytest.mark.integration

@@ -12,6 +12,11 @@ def counts_content(output):
     return any(value.startswith("'own files ") for value in kept_parameters(output) or [])
 
 
+def is_linked_text(output):
+    """Whether an output is the raw text of shared results."""
+    return Path(output).name == "raw" and Path(output).is_symlink()
+
+
 def kept_parameters(output):
     """The parameters that Snakemake keeps of an output; None for an output that it did not make."""
     return workflow.persistence.params(IOFile(f"{BUCKET}/{output}" if BUCKET else output))
@@ -21,8 +26,9 @@ def by_content(files, output):
     """Input files; the dates of the user's own ones do not count where `content` is a parameter.
 
     Beside results in a bucket, only those of tables ever count: on a new machine, all files are newer than the results.
+    Raw text of shared results is a link, and was linked because its content is that of the user's files.
     """
-    own, by_date = PLAN.own(files), not counts_content(output)
+    own, by_date = PLAN.own(files), not (counts_content(output) or is_linked_text(output))
     here = [local(file) if BUCKET and file in own else file for file in map(str, files)]
     counts = [file not in own or (by_date and (not BUCKET or Path(file).parent == TABLES)) for file in map(str, files)]
     return [file if dates else ancient(file) for file, dates in zip(here, counts)]
