@@ -105,6 +105,8 @@ def recorded(stage: str, output: Path | None) -> Iterator[None]:
     """
     recorder = _Recorder(stage, output)
     token = _recorder.set(recorder)
+    if output and record_of(output).is_symlink():  # the record of shared results, which are made anew here
+        record_of(output).unlink()
     try:
         yield
         outdated = not recorder.warnings

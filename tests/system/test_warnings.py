@@ -35,6 +35,14 @@ def test_a_record_lies_beside_the_output_and_goes_with_the_fault(
     assert [path.name for path in tmp_path.iterdir()] == ["out.txt"]
 
 
+def test_a_linked_record_of_shared_results_is_replaced(tmp_path: Path) -> None:
+    shared, output = tmp_path / "shared.txt", tmp_path / "out.txt"
+    build(shared, 2)
+    record_of(output).symlink_to(record_of(shared))
+    build(output, 3)
+    assert [w.count for w in (*read_warnings(shared), *read_warnings(output))] == [2, 3]
+
+
 def test_a_stage_that_fails_leaves_no_record_without_output(tmp_path: Path) -> None:
     with pytest.raises(DataError):
         build(tmp_path / "out.txt", 1, fails=True)
