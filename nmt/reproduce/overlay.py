@@ -72,7 +72,9 @@ class Overlay:
 
     def clean(self, system: System) -> bool:
         """Link the raw and the cleaned text of a pair of languages, and a sample; return whether both are linked."""
-        cleaned, sample = self.link(self.layout.clean(system), given=self.raw(system)), self.layout.sample(system)
+        folder, sample = self.layout.clean(system), self.layout.sample(system)
+        unscored = not self.plan.score_files(str(folder))  # nothing tells whether theirs has the same scores
+        cleaned = self.link(folder, given=self.raw(system) and unscored)
         self.link(sample / "raw", sample / "clean", given=cleaned)
         return cleaned
 

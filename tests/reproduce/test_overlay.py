@@ -187,6 +187,16 @@ def test_an_own_corpus_is_the_same_only_with_the_file_of_slice_by(plan: Plan, tm
     assert not raw.exists()
 
 
+def test_text_that_a_file_of_scores_has_filtered_is_never_linked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    filters = [{"kind": "scores", "file": "scores.txt", "minimum": 0}]  # theirs may have other scores in this file
+    scored = finished(tmp_path, {**TABLE, "systems": {"one": {**SYSTEM, "cleaning": {"filters": filters}}}})
+    link_shared(scored, ["t"])
+    assert links(Path("results")) == {"corpora/scenes/en-de/raw"}
+
+
 def test_a_training_never_writes_into_a_linked_state(plan: Plan, capsys: pytest.CaptureFixture[str]) -> None:
     link_shared(plan, ["t"])
     state = Run(plan, "t", "one", 1).folder / "state"
