@@ -222,7 +222,7 @@ def test_empty_references_are_counted_and_joiners_are_none(tmp_path: Path, capsy
 @pytest.mark.integration
 def test_processes_and_a_bar_change_no_digit_of_ter(monkeypatch: pytest.MonkeyPatch) -> None:
     draw = random.Random(1)
-    references = [" ".join(draw.choices("abcdefgh", k=n)) for n in range(40)]
+    references = [" ".join(draw.choices("abcdefgh", k=n)) for n in range(24)]
     hypotheses = [" ".join(draw.sample(line.split(), len(line.split()))) for line in references]
     plain = TER().corpus_score(hypotheses, [references], n_bootstrap=100)
     monkeypatch.setattr("nmt.scoring.score.SERIAL", 0)

@@ -38,7 +38,7 @@ TEXT = {
 LINKS = ["0-0 1-1 2-2 2-1", "1-0", "", "0-0 1-0 2-0"]
 RAW = [LINKS[0], "not read", *LINKS[1:3], "99-99", LINKS[3]]  # cleaning dropped the lines 2 and 5
 GUIDED = {"weight": 2.0}  # of layer 1, the last but one
-LAST = "state/checkpoints/update-00000060/weights.safetensors"
+LAST = "state/checkpoints/update-00000040/weights.safetensors"
 TRAINING = {
     "batch": "256 tokens", "checkpoint_every": "30 updates", "validate_every": "60 updates", "updates": 60,
     "validation_bleu": False, "schedule": {"peak": 0.005, "warmup": 10}, "accumulate": 2, "guided_alignment": GUIDED,
@@ -186,7 +186,7 @@ def test_a_training_learns_the_links_and_resumes_bit_identical(small_corpus: Pat
         config = Experiment.model_validate({"model": MODEL, "training": asked})
         train(small_corpus, tmp_path / name, config, 1, "cpu", 1, "copy/small", alignments=links if guided else None)
 
-    runs = [("whole", 60, GUIDED), ("parts", 30, GUIDED), ("parts", 60, GUIDED), ("free", 60, None)]
+    runs = [("whole", 40, GUIDED), ("parts", 20, GUIDED), ("parts", 40, GUIDED), ("free", 40, None)]
     for name, updates, guided in runs:
         training(name, updates, guided)
     whole, parts, free = (load_file(tmp_path / name / LAST) for name in ("whole", "parts", "free"))
