@@ -93,7 +93,7 @@ def figure_notes(data: Json) -> list[str]:
 
 def _vocabularies(data: Json) -> int:
     """The number of different vocabularies; results of earlier versions do not say which are the same."""
-    return len(distinct([made.get("vocab_sha256", n) for n, made in enumerate(data.get("subwords", []))]))
+    return len(distinct([made.get("vocab_sha256") or n for n, made in enumerate(data.get("subwords", []))]))
 
 
 def halves(every: Sequence[Grid]) -> tuple[list[Grid], list[Grid]]:

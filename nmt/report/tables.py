@@ -344,6 +344,7 @@ class _Gather:
 
     def _encoded(self, encoded: Path, pair: str, names: Sequence[str]) -> Json:
         system = self.table.systems[names[0]].of_pair(pair)
+        run = self.layout.run(self.name, names[0], self.seeds(names[0])[0])
         tested = [self._tested(row) for row in self.table.rows if row.system in names]
         tests = [test for languages, test in tested if languages == pair and test != TRAIN_SAMPLE]
         texts = {
@@ -359,7 +360,7 @@ class _Gather:
         return {
             "corpus": system.corpus, "languages": system.languages, "systems": names, "splits": splits,
             **system.subwords.model_dump(include={"kind", "size", "joint"}),
-            "vocab_sha256": read_json(encoded / "meta.json")["subwords"]["vocab_sha256"],
+            "vocab_sha256": read_json(run / "training.json")["subwords"].get("vocab_sha256"),
         }  # fmt: skip
 
     def distinct(self, *path: str) -> list[str]:

@@ -637,8 +637,9 @@ def test_what_reports_import_stays_out_of_the_way() -> None:
 def test_curves_of_several_vocabularies_say_that_they_do_not_compare(built: Built) -> None:
     assert figure_notes(built.data) == [] and "different vocabularies" not in built.text("md") + built.text("html")
     [made], drawn = built.data["subwords"], [{"source": "", "title": ""}]
-    assert figure_notes(built.data | {"subwords": [made, made]}) == []  # one vocabulary, of text cleaned in two ways
-    both = built.data | {"subwords": [made, made | {"vocab_sha256": {"source": "1", "target": "1"}}]}
+    one, other = (made | {"vocab_sha256": {"source": sums, "target": sums}} for sums in "12")
+    assert figure_notes(built.data | {"subwords": [one, one]}) == []  # of text that was cleaned in two ways
+    both = built.data | {"subwords": [one, other]}
     [note] = figure_notes(both)
     assert note in render(both, grids(both)) and note in html.fill("table.html.j2", figures=drawn, **html.parts(both))
     assert figure_notes(both | {"figures": [{"name": "bleu", "title": ""}]}) == []
