@@ -161,7 +161,7 @@ class Checkpoints:
         return path in best_of(known, monitor)[:count]
 
     def has_kept(self, log: Iterable[Json], keep_last: int | None, keep_best: int, monitor: str) -> bool:
-        """Return whether a retention rule would have kept no checkpoint, by the log, that is not here."""
+        """Return whether all checkpoints are here that a retention rule keeps from those in a training's log."""
         present = self.all()
         regular, validated = dict[Path, None](), dict[Path, Progress]()
         for record in log:

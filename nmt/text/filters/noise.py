@@ -42,9 +42,10 @@ def noisy(pair: Pair, noise: Noise, languages: tuple[str, str], tags: Sequence[s
     source, target = pair
     for kind, change in (("names", _renamed), ("numbers", _renumbered)):
         if kind in chosen:
-            before, (source, target) = (source, target), change((source, target), own[kind])
-            if (source, target) == before:
+            changed = change((source, target), own[kind])
+            if changed == (source, target):
                 chosen.remove(kind)
+            source, target = changed
     if "typos" in chosen:
         source = _mistyped(source, draw)
     if "punctuation" in chosen:
@@ -104,7 +105,7 @@ def _made_up(word: str, letters: str, draw: random.Random) -> str:
 
 
 def _digits(number: str, draw: random.Random) -> str:
-    """Return as many digits, of which the first is 2 to 9, or any after a first 0."""
+    """Return a random number with as many digits. It begins with 2 to 9; if `number` begins with 0, with any digit."""
     first = string.digits if number[0] == "0" else string.digits[2:]
     return draw.choice(first) + "".join(draw.choices(string.digits, k=len(number) - 1))
 
