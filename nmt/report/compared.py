@@ -14,22 +14,25 @@ LEFT_OUT = " Of a part that some systems lack, they are those that are not the d
 
 
 def ablations(data: Json) -> Grid:
-    """The settings that differ between the systems of a table, beside each row's BLEU; no row if none differs."""
+    """The settings that differ between the systems of a table, beside BLEU on each test set; no row if none differs."""
     rows = [row for row in data["rows"] if row.get("system")]
     configs = {name: data["systems"][name]["config"] for name in dict.fromkeys(row["system"] for row in rows)}
     differing = _differing(list(configs.values()))
     ways = {"checkpoint": [row["at"] for row in rows], "search": [search_settings(row["decoding"]) for row in rows]}
     partial = len({frozenset(config) for config in configs.values()}) > 1
     used = {name: values for name, values in ways.items() if len(set(values)) > 1}
-    keys = [key for key in telling(data["rows"]) if key not in differing]
-    header = ["system", *map(heading, keys), *differing, *used, "BLEU, ours"]
-    body = [
-        [
-            row["label"], *(row[key] or NONE for key in keys),
-            *(configs[row["system"]].get(key, NONE) for key in differing), *(values[n] for values in used.values()),
-            statistic(row["scores"]["tokenised"]["bleu"]),
-        ] for n, row in enumerate(rows if differing else [])
-    ]  # fmt: skip
+    directed = any(row["languages"] != configs[row["system"]]["languages"] for row in rows)
+    keys = ["languages"] * ("languages" in telling(data["rows"]) and (directed or "languages" not in differing))
+    tests = list(dict.fromkeys(row["test"] for row in rows))
+    scores = [f"BLEU, {test}" for test in tests] if len(tests) > 1 else ["BLEU, ours"]
+    lines = dict[tuple[str, ...], dict[str, str]]()
+    for n, row in enumerate(rows if differing else []):
+        settings = (configs[row["system"]].get(key, NONE) for key in differing)
+        cells = (row["label"], *(row[key] or NONE for key in keys), *settings, *(values[n] for values in used.values()))
+        lines.setdefault(cells, {})[row["test"]] = statistic(row["scores"]["tokenised"]["bleu"])
+    body = [[*cells, *(found.get(test, NONE) for test in tests)] for cells, found in lines.items()]
+    direction = "direction" if "languages" in differing else "languages"
+    header = ["system", *(direction for _ in keys), *differing, *used, *scores]
     note = f"The columns are the settings that differ.{LEFT_OUT * partial}"
     return Grid("ablations", "Ablations at a glance", header, body, [note])
 

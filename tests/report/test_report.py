@@ -662,6 +662,15 @@ def test_ablations_show_the_settings_that_differ(built: Built) -> None:
     assert "ablations" not in [grid.name for grid in grids(same)]
 
 
+def test_ablations_have_one_row_for_all_test_sets_of_a_system(built: Built) -> None:
+    rows = built.data["rows"]
+    other = [row | {"test": "other"} for row in rows if row["label"] == "Large"]
+    [grid] = [grid for grid in grids(built.data | {"rows": [*rows, *other]}) if grid.name == "ablations"]
+    assert grid.header == ["system", "model.layers", "checkpoint", "BLEU, test", "BLEU, other"]
+    [small, large] = grid.rows
+    assert small[0] == "Small, after 2 epochs" and small[-1] == "–" and large[-2] == large[-1] != "–"
+
+
 def test_ablations_leave_out_the_defaults_of_a_part_that_some_systems_lack(built: Built) -> None:
     added = {"model": "toy/back", "text": "toy", "decoding": {"beam": 1, "sampling": True}}
     for part, shown in (
