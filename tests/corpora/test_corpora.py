@@ -579,7 +579,10 @@ DISJOINT = {
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize(("corpus", "languages"), DISJOINT)
+@pytest.mark.parametrize(
+    ("corpus", "languages"),
+    [pytest.param("tatoeba-en-fr", "en-fr", marks=pytest.mark.long), ("hi-en-open", "hi-en")],
+)
 def test_no_sentence_is_in_training_and_held_out(tmp_path: Path, corpus: str, languages: str) -> None:
     if not os.environ.get("NMT_MIRROR"):
         pytest.skip("NMT_MIRROR is not set")

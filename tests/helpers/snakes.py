@@ -1,10 +1,5 @@
-"""A folder of its own for Snakemake to run this project's workflow in.
+"""A folder of its own for Snakemake to run this project's workflow in."""
 
-Importing Snakemake takes seconds, a run in a test often less than one. So one process imports it, and forks for each
-run.
-"""
-
-import multiprocessing
 import os
 import resource
 import subprocess
@@ -17,6 +12,7 @@ from typing import Any
 
 import guards
 import yaml
+from forks import FORKS, start
 
 ROOT = Path(__file__).parent.parent.parent
 SYSTEM = {"corpus": "scenes", "languages": "en-de", "training": {"updates": 2}}
@@ -31,10 +27,6 @@ TABLE: dict[str, Any] = {
         {"label": "somebody's", "published": {"bleu": 30.0}},
     ],
 }
-
-
-FORKS = multiprocessing.get_context("forkserver")
-FORKS.set_forkserver_preload(["snakemake.cli"])
 
 
 class Project:
@@ -61,22 +53,16 @@ def run_snakemake(arguments: Sequence[str], env: dict[str, str]) -> subprocess.C
     """Run Snakemake in a process of its own; messages of errors are part of its output."""
     mine, its = FORKS.Pipe(duplex=False)
     with tempfile.NamedTemporaryFile("r") as output:
-        process = FORKS.Process(target=_snakemake, args=(arguments, env, output.name, its))
-        process.start()
+        process = start(Path(output.name), env, _snakemake, arguments, its)
         process.join()
         if mine.poll():
             guards.forked = max(guards.forked, mine.recv())
         return subprocess.CompletedProcess(arguments, process.exitcode or 0, output.read())
 
 
-def _snakemake(arguments: Sequence[str], env: dict[str, str], output: str, peak: Connection) -> None:
+def _snakemake(arguments: Sequence[str], peak: Connection) -> None:
     from snakemake.cli import main
 
-    stream = os.open(output, os.O_WRONLY | os.O_APPEND)
-    os.dup2(stream, 1)
-    os.dup2(stream, 2)
-    os.environ.clear()
-    os.environ.update(env)
     sys.argv = ["snakemake", *arguments]
     try:
         main(arguments)

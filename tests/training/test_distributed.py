@@ -7,9 +7,12 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
+import forks
 import pytest
 import torch
 from copytask import copy_lines, write_links
@@ -17,18 +20,22 @@ from ports import free_port
 from safetensors.torch import load_file
 from snakes import ROOT
 
+import nmt.training.train as stage
 from nmt.data.batches import Parallel
-from nmt.system.files import read_json, write_json
-from nmt.training.distributed import Processes, rank_and_size, set_torchrun_variables
+from nmt.system.errors import DataError
+from nmt.system.files import read_json
+from nmt.system.interrupt import Interrupted
+from nmt.training.distributed import Processes, process_group, rank_and_size, set_torchrun_variables
 from nmt.training.experiment import Experiment
 from nmt.training.train import train
+from nmt.training.trainer import Trainer
 
 TRANSFORMER = {"layers": 1, "width": 32, "ffn": 64, "heads": 2}
 RECURRENT = {
     "kind": "recurrent", "layers": 1, "width": 32, "tied": "none", "attention": {"kind": "local-p", "window": 3},
 }  # fmt: skip
 LIKE_ONE = {
-    "updates": 200, "validate_every": "100 updates", "checkpoint_every": "100 updates", "train_bleu": 20,
+    "updates": 80, "validate_every": "40 updates", "checkpoint_every": "40 updates", "train_bleu": 20,
     "schedule": {"peak": 0.001, "warmup": 20}, "label_smoothing": 0.1,
 }  # fmt: skip
 SHORT = {
@@ -54,9 +61,9 @@ OPTIONS = TRANSFORMER | {
 ALIKE = {
     "transformer": experiment(SMOOTH, 0.0, batch="128 tokens", accumulate=2, **LIKE_ONE),
     "recurrent": experiment(RECURRENT, 0.0, batch="256 tokens", clip=1.0, **LIKE_ONE),
-    "options": experiment(OPTIONS, 0.0, batch="256 tokens", **LIKE_ONE | {"updates": 50}),
-    "guided": experiment(SMOOTH, 0.0, batch="256 tokens", **LIKE_ONE | {"updates": 50}, guided_alignment={}),
-    "lone": experiment(SMOOTH, 0.0, batch="1 sentences", accumulate=3, **LIKE_ONE | {"updates": 50}),
+    "options": experiment(OPTIONS, 0.0, batch="256 tokens", **LIKE_ONE | {"updates": 40}),
+    "guided": experiment(SMOOTH, 0.0, batch="256 tokens", **LIKE_ONE | {"updates": 40}, guided_alignment={}),
+    "lone": experiment(SMOOTH, 0.0, batch="1 sentences", accumulate=3, **LIKE_ONE | {"updates": 40}),
 }
 DROPPED = experiment(TRANSFORMER, 0.2, **SHORT, consistency={})
 FORCED = experiment(RECURRENT | {"teacher_forcing": 0.75}, 0.2, **SHORT | {"updates": 15})
@@ -67,54 +74,44 @@ JOBS = ALIKE | {
     "forced again": FORCED,
 }
 
-# Arguments: the corpus, how long each update sleeps, a file of [folder, experiment] of trainings, one after the other.
-PROCESS = """
-import json, sys, time
-from contextlib import nullcontext
-from pathlib import Path
-import nmt.training.train as stage
-from nmt.system.interrupt import Interrupted
-from nmt.training.distributed import process_group
-from nmt.training.experiment import Experiment
-from nmt.training.trainer import Trainer
-encoded, pause, jobs = sys.argv[1:]
-train_on = Trainer.train_on
-Trainer.train_on = lambda self, update: (time.sleep(float(pause)), train_on(self, update))[1]
-try:
-    with process_group("cpu") as processes:
-        stage.process_group = lambda device: nullcontext(processes)
-        for run, config in json.loads(Path(jobs).read_text()):
-            config = Experiment.model_validate(config)
-            links = Path(jobs).with_name("links") if config.training.guided_alignment else None
-            stage.train(Path(encoded), Path(run), config, 1, "cpu", 1, "copy/small", alignments=links)
-except Interrupted as interruption:
-    print(interruption, file=sys.stderr)
-    sys.exit(143)
-"""
+
+def train_all(corpus: Path, jobs: list[tuple[Path, Experiment]], links: Path, pause: float) -> None:
+    """Run trainings one after the other, as one of the processes of a group; each update takes so long at least."""
+    train_on = Trainer.train_on
+    Trainer.train_on = lambda self, update: (time.sleep(pause), train_on(self, update))[1]  # type: ignore[assignment, method-assign]
+    try:
+        with process_group("cpu") as processes:
+            stage.process_group = lambda device: nullcontext(processes)  # type: ignore[assignment]
+            for run, config in jobs:
+                guided = links if config.training.guided_alignment else None
+                train(corpus, run, config, 1, "cpu", 1, "copy/small", alignments=guided)
+    except Interrupted as interruption:
+        print(interruption, file=sys.stderr)
+        sys.exit(143)
+    except DataError as error:
+        sys.exit(str(error))
 
 
-def start(
-    folder: Path, jobs: dict[str, Experiment], corpora: tuple[Path, Path], pause: float = 0
-) -> list[subprocess.Popen[str]]:
+def start(folder: Path, jobs: dict[str, Experiment], corpora: tuple[Path, Path], pause: float = 0) -> list[BaseProcess]:
     """Two processes, as torchrun or srun would start them, each told its own folder of the corpus."""
-    port = free_port()
+    environment = os.environ | {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
     write_links(folder / "links", copy_lines(6000, 1))
-    write_json(folder / "jobs.json", [[str(folder / name), config.model_dump()] for name, config in jobs.items()])
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1"}
+    (folder / "said").unlink(missing_ok=True)
+    configs = [(folder / name, config) for name, config in jobs.items()]
     return [
-        subprocess.Popen(
-            [sys.executable, "-c", PROCESS, str(corpus), str(pause), str(folder / "jobs.json")],
-            env=environment | {"MASTER_PORT": str(port), "RANK": str(rank), "LOCAL_RANK": str(rank)},
-            stderr=subprocess.PIPE, text=True,
+        forks.start(
+            folder / "said", environment | {"RANK": str(rank), "LOCAL_RANK": str(rank)},
+            train_all, corpus, configs, folder / "links", pause,
         )
         for rank, corpus in enumerate(corpora)
     ]  # fmt: skip
 
 
-def ended(processes: list[subprocess.Popen[str]]) -> tuple[list[int], str]:
+def ended(processes: list[BaseProcess], folder: Path) -> tuple[list[int | None], str]:
     """Exit codes, and all that was said."""
-    said = [process.communicate(timeout=280)[1] for process in processes]
-    return [process.returncode for process in processes], "".join(said)
+    for process in processes:
+        process.join(280)
+    return [process.exitcode for process in processes], (folder / "said").read_text()
 
 
 def records(run: Path, *keys: str) -> list[tuple[Any, ...]]:
@@ -138,7 +135,7 @@ def assert_same(one: Path, other: Path) -> None:
 def by_two(copy_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Every training of JOBS, by two processes."""
     folder = tmp_path_factory.mktemp("two")
-    codes, said = ended(start(folder, JOBS, (copy_corpus, copy_corpus)))
+    codes, said = ended(start(folder, JOBS, (copy_corpus, copy_corpus)), folder)
     assert codes == [0, 0], said
     return folder
 
@@ -182,16 +179,16 @@ def test_processes_drop_different_elements(copy_corpus: Path, by_two: Path, tmp_
     assert first != records(tmp_path, "loss")
 
 
-def disturbed(folder: Path, corpus: Path, number: signal.Signals) -> tuple[list[int], str, list[str]]:
+def disturbed(folder: Path, corpus: Path, number: signal.Signals) -> tuple[list[int | None], str, list[str]]:
     """How a training ends whose second process gets a signal after a new checkpoint, and what checkpoints it has."""
     found = folder / "run/state/checkpoints"
     before = set(found.glob("update-*"))
     processes = start(folder, {"run": DROPPED}, (corpus, corpus), pause=0.1)
-    while not set(found.glob("update-*")) - before and processes[1].poll() is None:
+    while not set(found.glob("update-*")) - before and processes[1].is_alive():
         time.sleep(0.01)
     time.sleep(0.25)
-    processes[1].send_signal(number)
-    codes, said = ended(processes)
+    os.kill(processes[1].pid or 0, number)
+    codes, said = ended(processes, folder)
     assert not (folder / "run/training.json").exists()
     return codes, said, sorted(path.name for path in found.glob("update-*"))
 
@@ -206,7 +203,7 @@ def test_killed_and_told_to_stop_they_end_together_and_resume_bit_identical(
     codes, said, saved = disturbed(tmp_path, copy_corpus, signal.SIGTERM)
     assert codes == [143, 143] and said.count("stopped by SIGTERM at update") == 1
     assert "update-00000020" <= saved[-1] < "update-00000040" and saved[-1].endswith(f"{int(said.split()[-1]):08d}")
-    codes, said = ended(start(tmp_path, {"run": DROPPED}, (copy_corpus, copy_corpus)))
+    codes, said = ended(start(tmp_path, {"run": DROPPED}, (copy_corpus, copy_corpus)), tmp_path)
     assert codes == [0, 0], said
     assert_same(tmp_path / "run", by_two / "dropped")
 
@@ -216,7 +213,7 @@ def test_killed_and_told_to_stop_they_end_together_and_resume_bit_identical(
 def test_an_error_of_one_process_is_told_once(copy_corpus: Path, tmp_path: Path, rank: int) -> None:
     nowhere = tmp_path / "nowhere"
     corpora = (copy_corpus, nowhere) if rank else (nowhere, copy_corpus)
-    codes, said = ended(start(tmp_path, {"run": DROPPED}, corpora))
+    codes, said = ended(start(tmp_path, {"run": DROPPED}, corpora), tmp_path)
     assert codes == [1, 1]
     assert said.count("nowhere/meta.json: no such file") == 1 and "another process" not in said
 
@@ -225,11 +222,11 @@ def test_an_error_of_one_process_is_told_once(copy_corpus: Path, tmp_path: Path,
 def test_one_process_goes_on_where_two_were(copy_corpus: Path, by_two: Path, tmp_path: Path) -> None:
     config = ALIKE["transformer"]
     shutil.copytree(by_two / "transformer", tmp_path / "run")
-    shutil.rmtree(tmp_path / "run/state/checkpoints/update-00000200")
+    shutil.rmtree(tmp_path / "run/state/checkpoints/update-00000080")
     train(copy_corpus, tmp_path / "run", config, 1, "cpu", 1, "copy/small")
-    assert [r[0] for r in records(tmp_path / "run", "update")][-1] == 200
+    assert [r[0] for r in records(tmp_path / "run", "update")][-1] == 80
     starts = [line for line in (tmp_path / "run/log.jsonl").read_text().splitlines() if '"start"' in line]
-    assert [json.loads(line)["update"] for line in starts] == [0, 100]
+    assert [json.loads(line)["update"] for line in starts] == [0, 40]
     for ours, theirs in zip(records(tmp_path / "run", "loss"), records(by_two / "transformer", "loss"), strict=True):
         assert ours == pytest.approx(theirs, rel=1e-5)
 

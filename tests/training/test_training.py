@@ -9,9 +9,11 @@ import signal
 import subprocess
 import sys
 import time
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
+import forks
 import numpy as np
 import pytest
 import sacrebleu
@@ -38,6 +40,8 @@ from nmt.training.train import train
 from nmt.training.trainer import Trainer
 from nmt.training.updates import Update, Updates
 from nmt.training.validation import Validation, bleu
+from nmt.translation import decode_file as decode_stage
+from nmt.translation import translator
 from nmt.translation.decode_file import decode_file
 from nmt.translation.export import export
 from nmt.translation.translator import Translator
@@ -108,7 +112,7 @@ def undisturbed(copy_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 @pytest.mark.parametrize(
     ("kind", "model", "peak", "updates"),
     [
-        ("transformer", {"layers": 2, "width": 64, "ffn": 128, "dropout": 0.0}, 0.004, 600),
+        ("transformer", {"width": 64, "ffn": 128, "dropout": 0.0}, 0.005, 400),
         pytest.param(
             "local attention",
             {"layers": 1, "width": 64, "dropout": 0.1, "teacher_forcing": 1.0},
@@ -162,21 +166,13 @@ def test_one_seed_gives_one_result_and_another_seed_another(
     )
 
 
-COMMAND = """
-import sys, time
-from pathlib import Path
-from nmt.system.interrupt import Interrupted
-from nmt.training.experiment import Experiment
-from nmt.training.train import train
-from nmt.training.trainer import Trainer
-train_on = Trainer.train_on
-Trainer.train_on = lambda self, update: (time.sleep(0.05), train_on(self, update))[1]
-config = Experiment.model_validate_json(sys.argv[3])
-try:
-    train(Path(sys.argv[1]), Path(sys.argv[2]), config, 1, "cpu", 1, "copy/small")
-except Interrupted as interruption:
-    sys.exit(interruption.exit_code)
-"""
+def train_slowly(corpus: Path, run: Path, config: Experiment) -> None:
+    train_on = Trainer.train_on
+    Trainer.train_on = lambda self, update: (time.sleep(0.05), train_on(self, update))[1]  # type: ignore[assignment, method-assign]
+    try:
+        train(corpus, run, config, 1, "cpu", 1, "copy/small")
+    except Interrupted as interruption:
+        sys.exit(interruption.exit_code)
 
 
 @pytest.mark.parametrize(
@@ -199,17 +195,16 @@ def test_killed_anywhere_and_started_again_ends_bit_identical(
         undisturbed = tmp_path / "undisturbed"
         run_to_end(copy_corpus, undisturbed, config)
     moments, log = random.Random(5), tmp_path / "state" / "log.jsonl"
-    command = [sys.executable, "-c", COMMAND, str(copy_corpus), str(tmp_path), config.model_dump_json()]
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
     for _ in range(3):
-        process = subprocess.Popen(command, stderr=subprocess.PIPE, env=environment)
         started = log.stat().st_mtime_ns if log.exists() else 0
-        while process.poll() is None and (not log.exists() or log.stat().st_mtime_ns == started):
+        process = forks.start(tmp_path / "said", os.environ, train_slowly, copy_corpus, tmp_path, config)
+        while process.is_alive() and (not log.exists() or log.stat().st_mtime_ns == started):
             time.sleep(0.01)
         time.sleep(moments.uniform(0, 1.2))
-        process.send_signal(number)
+        os.kill(process.pid or 0, number)
         ended = (tmp_path / "state" / "checkpoints" / "update-00000040").is_dir()  # then it need not heed signals
-        assert process.wait() in (-signal.SIGKILL, 128 + number, 0) or (ended and process.returncode == -number)
+        process.join()
+        assert process.exitcode in (-signal.SIGKILL, 128 + number, 0) or (ended and process.exitcode == -number)
     run_to_end(copy_corpus, tmp_path, config)
     assert_same_weights(undisturbed, tmp_path)
     records = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
@@ -606,21 +601,13 @@ def test_decoding_a_file_keeps_order_and_empty_lines(copy_corpus: Path, undistur
     assert making["decoding"]["beam"] == 3 and making["sentences"] == len(lines)
 
 
-DECODE = """
-import sys, time
-from pathlib import Path
-from nmt.translation import decode_file as translate, translator
-from nmt.config.decoding import Decoding
-from nmt.system.interrupt import Interrupted
-translate.CHUNK = 20
-slow = translator.search
-translator.search = lambda *given: (time.sleep(0.05), slow(*given))[1]
-decoding = Decoding(beam=2, nbest=2, batch="60 tokens")
-try:
-    translate.decode_file(Path(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3]), decoding, "cpu", 1)
-except Interrupted as interruption:
-    sys.exit(interruption.exit_code)
-"""
+def decode_slowly(model: Path, source: Path, out: Path) -> None:
+    decode_stage.CHUNK, slow = 20, translator.search
+    translator.search = lambda *given: (time.sleep(0.05), slow(*given))[1]  # type: ignore[assignment]
+    try:
+        decode_file(model, source, out, Decoding(beam=2, nbest=2, batch="60 tokens"), "cpu", 1)
+    except Interrupted as interruption:
+        sys.exit(interruption.exit_code)
 
 
 @pytest.mark.parametrize(
@@ -634,25 +621,24 @@ except Interrupted as interruption:
 def test_decoding_goes_on_after_the_last_whole_chunk(model: Path, tmp_path: Path, number: signal.Signals) -> None:
     source, whole, cut = tmp_path / "source.txt", tmp_path / "whole", tmp_path / "cut"
     source.write_text("".join(f"{line}\n" for line in ["", *copy_lines(150, 9)]))
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
 
-    def start(out: Path) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-c", DECODE, str(model), str(source), str(out / "hypotheses.txt")]
-        return subprocess.Popen(command, stderr=subprocess.DEVNULL, env=environment)
+    def start(out: Path) -> BaseProcess:
+        return forks.start(tmp_path / "said", os.environ, decode_slowly, model, source, out / "hypotheses.txt")
 
-    assert start(whole).wait() == 0
+    start(whole).join()
     kept: list[tuple[str, int]] = []
     for chunks in (1, 3):
         process = start(cut)
-        while process.poll() is None and len(list(cut.glob("hypotheses.txt.chunks/*.json"))) < chunks:
+        while process.is_alive() and len(list(cut.glob("hypotheses.txt.chunks/*.json"))) < chunks:
             time.sleep(0.01)
-        process.send_signal(number)
-        assert process.wait() == (-number if number == signal.SIGKILL else 128 + number)
+        os.kill(process.pid or 0, number)
+        process.join()
+        assert process.exitcode == (-number if number == signal.SIGKILL else 128 + number)
         assert not (cut / "hypotheses.txt").exists()
         there = [(path.name, path.stat().st_mtime_ns) for path in sorted(cut.glob("hypotheses.txt.chunks/*.json"))]
         assert there[: len(kept)] == kept and len(there) >= chunks
         kept = there
-    assert start(cut).wait() == 0
+    start(cut).join()
     for name in ("hypotheses.txt", "nbest.tsv", "alignments.json"):
         assert (cut / name).read_bytes() == (whole / name).read_bytes()
     assert not list(cut.glob("*.chunks"))
