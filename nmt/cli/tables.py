@@ -127,9 +127,9 @@ def new(
 ) -> None:
     """Look at your parallel text FILES, and write a first table TABLE with a corpus of this name.
 
-    FILES is one file or address with both languages (.tsv, .csv, .tmx, .jsonl, .parquet, .zip of Moses), or two files,
-    source first; --valid and --test likewise, each given once or twice. The table goes to workflow/tables/, the corpus
-    into the settings.
+    FILES is one file or address with both languages (.tsv, .csv, .tmx, .xlf, .jsonl, .parquet, .zip of Moses), or two
+    files, source first; --valid and --test likewise, each given once or twice. The table goes to workflow/tables/, the
+    corpus into the settings.
     """
     from nmt.plan.new_table import new_table
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from nmt.system.warnings import warn
 
 FORMATS = {
     ".tsv": "tsv", ".csv": "csv", ".tmx": "tmx", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet",
-    ".xml": "xml",
+    ".xml": "xml", ".xlf": "xliff", ".xliff": "xliff", ".sdlxliff": "xliff", ".mxliff": "xliff", ".mqxliff": "xliff",
 }  # fmt: skip
 """Formats by suffix. An archive has a file for each language, or one member of such a format."""
 
@@ -130,15 +131,17 @@ class OwnPart:
                 yield from tables.read_columns(stream, name, kind, languages, columns or self.source.sides)
             elif kind == "jsonl":
                 yield from tables.read_jsonl(stream, name, languages, keys)
-            elif kind == "tmx":
-                yield from markup.read_tmx(stream, name, languages, place.codes, lambda count: _warn(path, count))
+            elif kind in ("tmx", "xliff"):
+                told = partial(_warn, path)
+                yield from markup.read_memory(stream, name, kind, languages, place.codes, told)
             else:
                 yield from markup.read_test_set(stream, name, languages, place.codes)
 
 
 def _warn(path: Path, count: int) -> None:
     warn(
-        "incomplete units", path, count, f"{count:,} translation units lack a language, and are left out",
+        "incomplete units", path, count,
+        f"{count:,} translation units lack a language or a translation, and are left out",
         "check the languages of the file, and codes: of the source", scores=False,
     )  # fmt: skip
 

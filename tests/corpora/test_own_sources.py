@@ -66,6 +66,32 @@ def tmx(pairs: list[tuple[str, str]] = PAIRS) -> bytes:
     return f'{head}<tmx version="1.4"><header srclang="en"/><body>{units}</body></tmx>'.encode()
 
 
+def xliff(version: int) -> bytes:
+    """As translators' programs write it: with code of layouts, proposals, and a unit that nobody has translated."""
+    new = ("Left out.", "Left out.")
+    if version == 1:
+        head = '<xliff version="1.2"><file source-language="en-US" target-language="de-DE" original="a"><body>'
+        unit = (
+            '<trans-unit id="{n}"><source><ph id="1">code</ph>{en}</source><seg-source><mrk mtype="seg">{en}</mrk>'
+            '</seg-source><target state="{state}">\n<g id="2">{de}</g><x id="3"/></target>'
+            "<alt-trans><source>Else.</source><target>Anders.</target></alt-trans></trans-unit>"
+        )
+        states, tail = ("translated", "needs-translation"), "</body></file></xliff>"
+    else:
+        head = '<xliff version="2.1" srcLang="en-US" trgLang="de"><file id="f">'
+        unit = (
+            '<unit id="{n}"><mtc:matches><mtc:match><source>Else.</source><target>Anders.</target></mtc:match>'
+            '</mtc:matches><notes><note>n</note></notes><segment state="{state}"><source>{en}<sc id="1"/></source>'
+            '<target><pc id="2">{de}</pc></target></segment><ignorable><source> </source></ignorable></unit>'
+        )
+        states, tail = ("final", "initial"), "</file></xliff>"
+    units = "".join(
+        unit.format(n=n, en=escape(en), de=escape(de), state=states[(en, de) == new])
+        for n, (en, de) in enumerate([*PAIRS, new, ("Not yet.", "")])
+    )
+    return f'<?xml version="1.0" encoding="utf-8"?>{head}{units}{tail}'.encode()
+
+
 def utf16(data: bytes) -> bytes:
     return data.decode().replace("utf-8", "utf-16").encode("utf-16")
 
@@ -155,6 +181,8 @@ FORMATS: dict[str, tuple[dict[str, Any], Callable[[], dict[str, bytes]]]] = {
     "csv tabs": ({"source": "a.txt", "format": "csv", "columns": ["_", "de", "en"]}, lambda: {"a.txt": csv("\t", [])}),
     "named": (NAMED, lambda: {"a.tsv.gz": gzip.compress(b"id\tGerman\tEnglish\n" + tsv())}),
     "tmx": ({"source": "a.tmx", **BOTH}, lambda: {"a.tmx": tmx()}),
+    "xliff 1": ({"source": "a.xlf", **BOTH}, lambda: {"a.xlf": xliff(1)}),
+    "xliff 2": ({"source": "a.xliff", **BOTH}, lambda: {"a.xliff": xliff(2)}),
     "utf16": ({"source": "a.tmx", **BOTH}, lambda: {"a.tmx": utf16(tmx())}),
     "zipped tmx": ({"source": "a.zip", **BOTH}, lambda: {"a.zip": zipped({"x/a.tmx": tmx(), "x/README": b""})}),
     "moses": ({"source": "a.txt.zip", **BOTH}, lambda: {"a.txt.zip": zipped(MOSES)}),
@@ -260,13 +288,22 @@ def test_joined_sources_keep_licence_count_lines_and_slice(tmp_path: Path) -> No
     assert (tmp_path / "alone/train.de").read_bytes() == (tmp_path / "raw/train.de").read_bytes()
 
 
-def test_units_without_a_language_are_counted(tmp_path: Path) -> None:
-    data = tmx().replace(b'xml:lang="de"', b'xml:lang="fr"', 1)
-    own = corpus(tmp_path, {"source": "a.tmx", **BOTH}, {"a.tmx": data})
+@pytest.mark.parametrize(
+    ("name", "data", "lacking", "whole"),
+    [
+        ("a.tmx", lambda: tmx().replace(b'xml:lang="de"', b'xml:lang="fr"', 1), 1, 4),
+        ("a.xlf", lambda: xliff(1), 2, 5),  # one has no target, another one that is marked as untranslated
+        ("a.xlf", lambda: xliff(2), 2, 5),
+    ],
+)
+def test_units_without_a_language_are_counted(
+    tmp_path: Path, name: str, data: Callable[[], bytes], lacking: int, whole: int
+) -> None:
+    own = corpus(tmp_path, {"source": name, **BOTH}, {name: data()})
     with recorded("download", tmp_path / "raw"):
         fetch("own", "en-de", tmp_path / "raw", custom=own)
     [told] = [warning for warning in read_warnings(tmp_path / "raw") if warning.kind == "incomplete units"]
-    assert told.count == 1 and read_json(tmp_path / "raw/corpus.json")["sources"]["train"][0]["pairs"] == 4
+    assert told.count == lacking and read_json(tmp_path / "raw/corpus.json")["sources"]["train"][0]["pairs"] == whole
 
 
 @pytest.mark.parametrize(
@@ -290,6 +327,12 @@ BAD: dict[str, tuple[dict[str, Any], Callable[[], bytes], str]] = {
     "entities": ({"source": "a.tmx", **BOTH}, lambda: BOMB + tmx().split(b'dtd">')[1], ENTITIES),
     "external": ({"source": "a.tmx", **BOTH}, lambda: EXTERNAL, ENTITIES),
     "cut xml": ({"source": "a.tmx", **BOTH}, lambda: tmx()[:-30], "expected XML, got"),
+    "nothing translated": (
+        {"source": "a.xlf", **BOTH},
+        lambda: xliff(1).replace(b"translated", b"new"),
+        "got none with all of them; a target that is empty or marked as new does not count; the file's languages are "
+        "en-US, de-DE",
+    ),
     "deep": ({"source": "a.tmx", **BOTH}, lambda: b"<a>" * 200, "elements inside each other"),
     "cut gz": ({"source": "a.tmx.gz", **BOTH}, lambda: gzip.compress(tmx())[:-20], "expected gzip, got a damaged file"),
     "cut zip": ({"source": "a.zip", **BOTH}, lambda: zipped(MOSES)[:-30], "expected zip, got a damaged file"),

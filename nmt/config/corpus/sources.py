@@ -14,7 +14,7 @@ REMOTE = r"(https?://|mtdata:|sacrebleu:)"
 """Beginning of the name of a text that is not a file of the user."""
 Hash = Annotated[str, Field(pattern=SHA256)]
 NonEmpty = Annotated[str, Field(min_length=1)]
-Format = Literal["text", "tsv", "csv", "tmx", "jsonl", "parquet", "xml"]
+Format = Literal["text", "tsv", "csv", "tmx", "xliff", "jsonl", "parquet", "xml"]
 
 
 class Slice(Strict):
@@ -49,7 +49,8 @@ Columns = Annotated[
 class TextSource(Strict):
     """One text of a split: a file with all languages, or a file for each language.
 
-    Formats: plain text, TSV, TMX, JSON lines, parquet, XML and SGM of WMT, zip files of Moses; .gz, .bz2, .xz or .zst.
+    Formats: plain text, TSV, TMX, XLIFF, JSON lines, parquet, XML and SGM of WMT, zip files of Moses; packed as .gz,
+    .bz2, .xz or .zst.
     """
 
     source: NonEmpty | None = Field(

@@ -1,4 +1,4 @@
-"""Marked-up text: translation memories (TMX), and test sets of WMT as XML and SGM.
+"""Marked-up text: translation memories (TMX), files of translators (XLIFF), and test sets of WMT as XML and SGM.
 
 Files are read piece by piece. One that declares entities is refused: a few lines of them can stand for billions of
 characters, or for a file of this machine.
@@ -23,16 +23,18 @@ DEPTH = 100
 """Most elements inside each other."""
 CODE = {"bpt", "ept", "ph", "it", "ut"}
 """Elements of a segment whose content is code of a layout, not text."""
+UNTRANSLATED = {"new", "needs-translation", "initial"}
+"""States of XLIFF in which a target is a copy of the source, or a proposal that nobody has looked at."""
 ESCAPED = {"&lt;": "<", "&gt;": ">", "&quot;": '"', "&apos;": "'", "&amp;": "&"}
 _ESCAPE = re.compile("|".join(ESCAPED))
 _SEGMENT = re.compile(r"<seg\b[^>]*>(.*?)</seg>", re.IGNORECASE)
 
 
 class _Segments:
-    """Collects the text of the elements ``seg`` of a file; a subclass says what to do with each."""
+    """Collects the text of the segments of a file; a subclass says what to do with each."""
 
     def __init__(self, name: str) -> None:
-        self.name, self.path = name, list[str]()
+        self.name, self.path, self.inside = name, list[str](), ""
         self.text: list[str] | None = None
         self.code = self.size = 0
         self.rows = list[Row]()
@@ -40,6 +42,10 @@ class _Segments:
         self.parser.buffer_text = True
         self.parser.StartElementHandler, self.parser.EndElementHandler = self._start, self._end
         self.parser.CharacterDataHandler, self.parser.EntityDeclHandler = self._data, self._entity
+
+    def is_segment(self, tag: str) -> bool:
+        """Return whether the innermost element is a segment."""
+        return tag == "seg"
 
     def started(self, tag: str, attributes: Mapping[str, str]) -> None:
         """Note an element that begins."""
@@ -70,15 +76,15 @@ class _Segments:
         self.path.append(tag)
         if len(self.path) > DEPTH:
             raise self._error(f"more than {DEPTH} elements inside each other")
-        if tag == "seg":
-            self.text, self.code, self.size = [], 0, 0
+        if self.is_segment(tag):
+            self.inside, self.text, self.code, self.size = tag, [], 0, 0
         elif tag in CODE:
             self.code += 1
         self.started(tag, attributes)
 
     def _end(self, tag: str) -> None:
         self.path.pop()
-        if tag == "seg" and self.text is not None:
+        if tag == self.inside and self.text is not None:
             self.segment(one_line("".join(self.text)).strip())
             self.text = None
         elif tag in CODE:
@@ -105,6 +111,9 @@ class _Segments:
 class _Memory(_Segments):
     """Translation units of a TMX file."""
 
+    units: tuple[str, ...] = ("tu",)
+    uncounted = ""
+
     def __init__(self, name: str, languages: Sequence[str], codes: Mapping[str, str]) -> None:
         super().__init__(name)
         self.languages, self.matches = languages, _matcher(languages, codes)
@@ -124,7 +133,7 @@ class _Memory(_Segments):
         self.unit.setdefault(self.language, text)
 
     def ended(self, tag: str) -> None:
-        if tag == "tu":
+        if tag in self.units:
             if all(language in self.unit for language in self.languages):
                 self.rows.append(tuple(self.unit[language] for language in self.languages))
                 self.complete += 1
@@ -132,9 +141,38 @@ class _Memory(_Segments):
                 self.skipped += 1
 
 
-def read_tmx(
+class _Exchange(_Memory):
+    """Units of an XLIFF 1 file, or segments of an XLIFF 2 file, that are translated; proposals are not read."""
+
+    units = ("trans-unit", "segment")
+    uncounted = "; a target that is empty or marked as new does not count"
+
+    def __init__(self, name: str, languages: Sequence[str], codes: Mapping[str, str]) -> None:
+        super().__init__(name, languages, codes)
+        self.sides, self.state = {"source": "", "target": ""}, ""
+
+    def is_segment(self, tag: str) -> bool:
+        return tag in self.sides and len(self.path) > 1 and self.path[-2] in self.units
+
+    def started(self, tag: str, attributes: Mapping[str, str]) -> None:
+        if tag in ("xliff", "file"):
+            for side, version_2 in (("source", "srcLang"), ("target", "trgLang")):
+                if code := attributes.get(f"{side}-language", attributes.get(version_2, "")):
+                    self.sides[side], self.found[code] = self.matches(code), None
+        elif tag in self.units:
+            self.unit, self.state = {}, attributes.get("state", "")
+        elif self.is_segment(tag):
+            self.language, self.state = self.sides[tag], attributes.get("state", self.state)
+
+    def segment(self, text: str) -> None:
+        if self.inside == "source" or (text and self.state not in UNTRANSLATED):
+            super().segment(text)
+
+
+def read_memory(
     stream: BinaryIO,
     name: str,
+    kind: str,
     languages: Sequence[str],
     codes: Mapping[str, str],
     skipped: Callable[[int], object] = lambda _: None,
@@ -144,6 +182,7 @@ def read_tmx(
     Args:
         stream: the file.
         name: its name in messages.
+        kind: ``tmx`` or ``xliff``, whose targets count if they are translated.
         languages: to read, in this order.
         codes: the file's own language codes. A code without a region matches any region: ``en`` is ``EN-us`` too.
         skipped: is called with the number of units that lack a language.
@@ -151,13 +190,13 @@ def read_tmx(
     Raises:
         DataError: the file is damaged or hostile, or no unit has all languages.
     """
-    memory = _Memory(name, languages, codes)
+    memory = (_Memory if kind == "tmx" else _Exchange)(name, languages, codes)
     yield from memory.read(stream)
     if memory.skipped and not memory.complete:
         raise DataError(
-            f"{name}: expected translation units in {' and '.join(languages)}, got none with all of them; the file's "
-            f"languages are {', '.join(memory.found) or 'not stated'}: choose among them, or say codes: "
-            "in the source's declaration"
+            f"{name}: expected translation units in {' and '.join(languages)}, got none with all of them"
+            f"{memory.uncounted}; the file's languages are {', '.join(memory.found) or 'not stated'}: choose among "
+            "them, or say codes: in the source's declaration"
         )
     if memory.skipped:
         skipped(memory.skipped)
