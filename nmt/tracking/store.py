@@ -121,9 +121,18 @@ def deletions(tracking: Path) -> int:
     store = earlier(tracking)
     uri = str(store.get("uri", ""))
     file = _database(uri)
-    deleted = file and not file.exists() and not (tracking.parent / file.name).exists()  # it moves with the results
-    markers = tracking.parent.glob("runs/*/*/seed*/tracked.json") if deleted else ()
-    return int(store.get("deletions", 0)) + any(earlier(marker).get("uri") == uri for marker in markers)
+    if file is None or file.exists() or (tracking.parent / file.name).exists():  # it moves with the results
+        return int(store.get("deletions", 0))
+    sent = {str(earlier(marker).get("uri")) for marker in tracking.parent.glob("runs/*/*/seed*/tracked.json")}
+    if file.parent.resolve() == tracking.parent.resolve():  # markers from before a move have its place before
+        sent = {uri if _was_at(other, file.name) else other for other in sent}
+    return int(store.get("deletions", 0)) + (uri in sent)
+
+
+def _was_at(uri: str, name: str) -> bool:
+    """Return whether a store is a file of this name that is no longer there."""
+    file = _database(uri)
+    return file is not None and file.name == name and not file.exists()
 
 
 def open_experiment(tracking: Path, table: str) -> tuple["MlflowClient", str]:

@@ -214,7 +214,8 @@ def test_a_moved_results_folder_takes_its_store_and_artifacts_along(
 ) -> None:
     client, experiment = open_experiment(case.tracking, "toy")
     earlier = client.create_run(experiment).info.run_id
-    write_json(case.run(1) / "tracked.json", {"uri": case.store["uri"]})
+    marker = {"uri": case.store["uri"]}
+    write_json(case.run(1) / "tracked.json", marker)
     there, here = case.layout.results, case.layout.results.with_name("moved")
     there.replace(here)
     case.layout, case.tracking = Layout(here), here / "tracking.json"
@@ -225,6 +226,10 @@ def test_a_moved_results_folder_takes_its_store_and_artifacts_along(
     assert earlier in {run.info.run_id for run in case.runs()}
     assert {run.info.artifact_uri.rpartition("/mlartifacts/")[0] for run in case.runs()} == {here.as_uri()}
     assert list((here / "mlartifacts").glob("*/artifacts/log.jsonl"))
+    write_json(case.run(1) / "tracked.json", marker)  # as of a run that was not sent again
+    (here / "mlflow.db").unlink()
+    assert deletions(case.tracking) == 1
+    assert prepare(None, here, {})["deletions"] == 1 and "was deleted" in capsys.readouterr().err
 
 
 def test_the_uri_of_the_environment(tmp_path: Path, empty_store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
