@@ -5,13 +5,13 @@ from itertools import chain, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from nmt.config.models import MultimodalConfig
 from nmt.config.system import System
 from nmt.corpora.catalogue import TRAIN_SAMPLE, fetch
 from nmt.corpora.own import custom_parts
 from nmt.plan.commands import CHECKSUMS
 from nmt.plan.layout import SAMPLE, table_path
 from nmt.plan.plan import Plan
+from nmt.plan.systems import sees_pictures
 from nmt.reproduce.estimate import Estimate, decoding, estimate, job_seconds, spoken
 from nmt.reproduce.runs import Run
 from nmt.system.errors import DataError
@@ -43,8 +43,8 @@ def check(plan: Plan, table: str, cores: int | None = None) -> Iterator[str]:
     estimates, unknown, total, starts = dict[str, Estimate](), list[str](), START, OF_TABLE
     for name in dict.fromkeys(run.name for run in runs):
         system = plan.system(table, name)
-        if isinstance(system.model, MultimodalConfig) or system.mixtures or system.alignments:
-            yield f"{name}: has pictures, translated text or alignments, so its time is not estimated"
+        if reason := _why_unknown(system):
+            yield f"{name}: {reason}, so its time is not estimated"
             unknown.append(name)
             continue
         yield f"{name}: measuring a sample of its text and some updates takes less than a minute on a quiet machine …"
@@ -66,6 +66,13 @@ def check(plan: Plan, table: str, cores: int | None = None) -> Iterator[str]:
     yield f"  starts of jobs, scoring, report and tracking: {spoken(rest)}"
     whole = f"without {', '.join(unknown)}" if unknown else "in all"
     yield f"{whole}: about {spoken(total + rest)} on {cores} of the cores here, if nothing else runs here"
+
+
+def _why_unknown(system: System) -> str | None:
+    """Return why the time of a system cannot be estimated from a sample of its text; None if it can."""
+    if system.mixtures:
+        return "it learns from translated text, which another model must write first"
+    return "it sees pictures, whose features are not there yet" if sees_pictures(system) else None
 
 
 def _check_outputs(plan: Plan, table: str) -> Iterator[str]:
@@ -114,6 +121,8 @@ def _of_text(table: str, name: str, system: System, found: Estimate) -> Iterator
             f"  subwords.size: {system.subwords.size:,} pieces are too many for a sample of the text, and perhaps for "
             f"all of it; if the run says so, choose a smaller size: {found.pieces:,} fit the sample"
         )
+    if system.alignments:
+        yield "  its loss on the alignments is not counted"
     for model in dict.fromkeys("/".join(key) for scores in system.cleaning.scores for key in scores.scorers):
         yield f"  its text is scored by {model}, whose training is not counted"
     if system.initialise and system.initialise.system and system.initialise.parent[0] != table:

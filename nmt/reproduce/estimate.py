@@ -99,7 +99,7 @@ def estimate(plan: Plan, system: System, threads: int) -> Estimate:
 
     Args:
         plan: the settings.
-        system: a text-only system on a corpus of its own text, without alignments.
+        system: a text-only system on a corpus of its own text. Its alignments, of the whole text, are left out.
         threads: as many as the workflow will use.
 
     Returns:
@@ -202,7 +202,8 @@ def _set_vocabulary(encoded: Path, system: System) -> None:
 
 def _measure_training(found: Estimate, encoded: Path, state: Path, system: System, device: str, threads: int) -> None:
     """Time updates and a validation, and multiply."""
-    config = Experiment.model_validate_json(experiment(system))
+    training = system.training.model_copy(update={"guided_alignment": None})
+    config = Experiment.model_validate_json(experiment(system.model_copy(update={"training": training})))
     trainer = Trainer(encoded, state, config, 1, machine.prepare(device, threads))
     trainer.model.train()
     updates = chain.from_iterable(trainer.updates.after(Progress()) for _ in repeat(None))  # again and again

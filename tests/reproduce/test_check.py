@@ -74,17 +74,32 @@ def test_a_training_of_few_updates_is_measured_and_no_temporary_folder_named(
     assert "sample of mine/raw/en-de/held_out.en:" in said
 
 
-def test_alignments_of_the_whole_text_do_not_fit_a_sample(own: Path) -> None:
+@pytest.mark.integration
+def test_what_is_not_estimated_or_counted_is_said_with_its_reason(own: Path) -> None:
     table = own / "workflow/tables/mine.yaml"
     value = yaml.safe_load(table.read_text())
-    for system in value["systems"].values():
-        system["alignments"] = "train.links"
-        system["training"] = system.get("training", {}) | {"guided_alignment": {}}
+    (plain,) = value["systems"]
+    value["systems"][plain] |= {"alignments": "train.links"}
+    value["systems"][plain]["training"] |= {"guided_alignment": {}, "updates": 2}
+    other = {"corpus": "mine", "languages": "en-de", "training": {"updates": 2}, "subwords": {"size": 90}}
+    value["systems"] |= {
+        "seeing": other | {"model": {"kind": "multimodal"}},
+        "blind": other | {"model": {"kind": "multimodal", "images": "blank", "layers": 1, "width": 16, "heads": 2}},
+        "more": other | {"forward_translation": {"model": f"mine/{plain}", "text": "mine"}},
+    }
+    value["rows"] = [{"label": name, "system": name, "at": "last"} for name in value["systems"]]
     table.write_text(yaml.safe_dump(value))
     (own / "train.links").write_text("0-0\n" * 300)
+    for split in ("train", "valid", "held_out"):
+        (own / f"{split}.npy").touch()
+    settings = (own / "config.yaml").read_text().replace("disjoint: all", "disjoint: false")
+    (own / "config.yaml").write_text(f"{settings}images: {{mine: {{features: .}}}}\n")
     code, said = run("check", "mine", "--cores", "1")
-    assert code == 0 and "alignments, so its time is not estimated" in said, said
-    assert "without small: about" in said and "in all" not in said
+    assert code == 0 and "its loss on the alignments is not counted" in said and f"{plain} seed 1: " in said, said
+    assert "blind seed 1: 2 updates" in said
+    assert "seeing: it sees pictures, whose features are not there yet, so its time is not estimated" in said
+    assert "more: it learns from translated text, which another model must write first, so" in said
+    assert "without seeing, more: about" in said and "in all" not in said
 
 
 @pytest.mark.parametrize("more", [{}, {"cleaning": {"max_words": 50}}])  # of other text, subwords are inherited
