@@ -119,11 +119,24 @@ def _problem(problem: str, mark: yaml.Mark) -> yaml.MarkedYAMLError:
 
 _FAULTS = {
     "<block mapping start>": "a line with another indentation than its neighbours; indent them alike, by spaces",
-    "mapping values are not allowed here": "a colon in a value, or a line indented too far; put the value in quotes",
     "'\\t'": "a tab; indent by spaces",
+    "<block sequence start>": "a line with a dash among keys; all parts of a list begin with a dash, and no key does",
+    "mapping values are not allowed here": "a colon in a value, or a line indented too far; put the value in quotes, "
+    "or indent the line as its neighbours; in the line before, write a space after the colon or the dash",
+    "could not find expected ':'": "a line without a colon here or just before; write one after each key",
+    "but got ':'": "a colon inside brackets, whose end may be missing before; close them",
+    "unexpected end of stream": "the end of the file inside quotes; close them where the value ends",
+    "unknown escape character": "a backslash in double quotes; use single quotes",
+    "cannot start any token": "a value that begins with a special character; put the value in quotes",
+    "found undefined alias": "a value that begins with *; put the value in quotes",
     "found '<scalar>'": "text after a closing quote; in text in single quotes write '' for an apostrophe",
 }
 """What common problems of the YAML reader mean."""
+_TYPES = {
+    "int": "a whole number, in digits alone", "float": "a number, without a comma", "bool": "true or false",
+    "list": "a list", "tuple": "a list",
+}  # fmt: skip
+"""What is expected where pydantic found another type."""
 _NOT_WORDS = {
     "bool": "true or false", "int": "a number", "float": "a number", "null": "nothing", "timestamp": "a date",
 }  # fmt: skip
@@ -203,7 +216,8 @@ def _explain(model: type[BaseModel], problem: Any, root: yaml.Node | None, where
     place = f"{where}, line {line}: {'.'.join(map(str, path))[:SHOWN]}" if path else where
     if problem["type"] == "extra_forbidden":
         allowed = list(_fields_at(model, tagged[:-1]))
-        near = nearest(str(path[-1]), allowed)
+        below = [key for key in allowed if path[-1] in _fields_at(model, [*tagged[:-1], key])]
+        near = f"; it belongs below '{below[0]}'" if below else nearest(str(path[-1]), allowed)
         return f"{place}: unknown key{near}; allowed here: {', '.join(allowed)}"
     if problem["type"] == "missing":
         return f"{place}: required key is missing; add it"
@@ -223,12 +237,25 @@ def _explain(model: type[BaseModel], problem: Any, root: yaml.Node | None, where
     if problem["type"] == "string_pattern_mismatch":
         return f"{place}: expected {_expected_at(model, tagged) or problem['ctx']['pattern']}, {got}"
     if problem["type"] == "string_type" and (words := _expected_at(model, tagged)):
-        return f"{place}: expected {words}, {got}"
+        is_name = type(problem["input"]) is int and words.startswith("letters")
+        return f"{place}: expected {words}, {got}{'; put it in quotes' if is_name else ''}"
     if problem["type"] in ("model_type", "model_attributes_type", "dict_type"):
-        return f"{place}: expected keys and their values, {got}"
+        allowed = list(_fields_at(model, tagged))
+        return f"{place}: expected keys and their values, {got}{'; keys: ' if allowed else ''}{', '.join(allowed)}"
+    if problem["type"] == "too_short":
+        return f"{place}: expected a list of at least {problem['ctx']['min_length']}, {got}"
+    if words := _TYPES.get(problem["type"].partition("_")[0]):
+        return f"{place}: expected {words}, {got}{_how_to_list(problem['input']) if words == 'a list' else ''}"
     if problem["type"] == "value_error":
         return f"{place}: {problem['ctx']['error']}"
     return f"{place}: {problem['msg'][0].lower()}{problem['msg'][1:]}, {got}"
+
+
+def _how_to_list(value: Any) -> str:
+    """Return how to write a value as the list that it should be."""
+    if isinstance(value, dict):
+        return "; begin each of its parts with a dash"
+    return "" if value is None else f"; put its values in brackets: [{value}]"
 
 
 def shown(value: Any) -> str:
