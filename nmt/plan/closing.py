@@ -1,9 +1,11 @@
 """The last words of a workflow: the tables just built, where to look at everything, and all warnings."""
 
+import re
 import shlex
 import sqlite3
 from collections.abc import Iterable, Sequence
 from contextlib import closing, suppress
+from dataclasses import replace
 from pathlib import Path
 
 from nmt.config.workflow import Workflow
@@ -41,9 +43,20 @@ def closing_words(plan: Plan, targets: Iterable[str], here: Path) -> str:
 
 
 def requested_warnings(plan: Plan, targets: Sequence[str]) -> list[StageWarning]:
-    """The distinct warnings of everything that the requested tables, or their inputs, are made from."""
+    """The distinct warnings of everything that the requested tables, or their inputs, are made from.
+
+    A fault of one corpus is in its raw text for each pair of languages; only the first of such warnings is returned.
+    """
     tables = [target.partition("_")[2] for target in targets] or plan.settings.tables
-    return list(dict.fromkeys(warning for table in tables for warning in table_warnings(plan, table)))
+    first = dict[StageWarning, StageWarning]()
+    for warning in (warning for table in tables for warning in table_warnings(plan, table)):
+        first.setdefault(replace(warning, file=_without_pair(warning.file)), warning)
+    return list(first.values())
+
+
+def _without_pair(file: str) -> str:
+    """The path of a file of raw text, ``corpora/NAME/en-de/raw/FILE``, without its pair of languages."""
+    return re.sub(r"(/corpora/[^/]+/)[^/]+(/raw/[^/]+)$", r"\1\2", f"/{file}")
 
 
 def warning_lines(warnings: Iterable[StageWarning]) -> list[str]:

@@ -142,7 +142,7 @@ def _clean(found: Estimate, plan: Plan, system: System, cleaned: Path, threads: 
     for path in raw.glob("valid.*"):
         write_lines(path, list(islice(read_lines(path), VALIDATION)))
     found.add("download", seconds * (1 if custom else ratio))
-    with _timed(found, "clean", ratio / threads):
+    with _timed(found, "clean", ratio / threads), renamed(raw, f"sample of {system.corpus}"):
         clean(raw, cleaned, _without_scores(system.cleaning), system.languages)
     report = read_json(cleaned / "report.json")["splits"]["train"]
     found.kept += round(report["kept"] / report["read"] * pairs["train"])

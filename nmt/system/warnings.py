@@ -44,8 +44,7 @@ class _Recorder:
     warnings: list[StageWarning] = field(default_factory=list)
 
     def add(self, warning: StageWarning) -> None:
-        if warning not in self.warnings:
-            self.warnings.append(warning)
+        self.warnings.append(warning)
         if self.output:
             write_json(record_of(self.output), [asdict(warning) for warning in self.warnings])
 
@@ -75,9 +74,11 @@ def say(text: str) -> None:
 def warn(
     kind: str, file: Path | str, count: int, text: str, remedy: str, *, split: str = "", scores: bool = True
 ) -> None:
-    """Print a warning on the terminal, and record it if a stage is running; for the arguments see `StageWarning`."""
+    """Print a warning and record it, once if a stage is running; for the arguments see `StageWarning`."""
     recorder = _recorder.get()
     warning = StageWarning(recorder.stage, kind, str(file).replace(*_renamed.get()), count, text, remedy, split, scores)
+    if warning in recorder.warnings:
+        return
     say(str(warning))
     if recorder is not _NOBODY:
         recorder.add(warning)

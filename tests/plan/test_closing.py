@@ -57,6 +57,20 @@ def test_warnings_of_all_that_a_table_is_made_from(plan: Plan) -> None:
     check_strict(plan.settings, found)
 
 
+def test_a_fault_of_text_that_several_pairs_of_languages_have_is_told_once(tmp_path: Path) -> None:
+    systems = {pair: {**SYSTEM, "languages": pair} for pair in ("en-de", "de-en")}
+    systems["other"] = {**SYSTEM, "corpus": "copy"}
+    rows = [{"label": name, "system": name} for name in systems]
+    table = Table.model_validate(TABLE | {"tests": ["test"], "systems": systems, "rows": rows})
+    plan = Plan(Workflow.model_validate({"tables": ["one"], "results": tmp_path}), {"one": table})
+    for system in table.systems.values():
+        clean, raw = plan.layout.clean(system), plan.layout.raw(system)
+        with recorded("clean", clean):
+            warn("tokenised text", raw / "test.de", 1, "one line is wrong", "mend it", split="test")
+    found = [warning.file for warning in requested_warnings(plan, [])]
+    assert found == [f"{tmp_path}/corpora/{name}/en-de/raw/test.de" for name in ("scenes", "copy")]
+
+
 def test_warnings_of_a_parent_and_of_another_systems_translations(tmp_path: Path) -> None:
     child = {**SYSTEM, "initialise": {"system": "one/parent", "at": "last"}}
     rows = [{"label": "a", "system": "child"}, {"label": "b", "hypotheses": "theirs.de", "text_of": "child"}]
