@@ -102,7 +102,8 @@ def _of_table(plan: Plan, table: str, here: Path) -> list[str]:
 def _of_stores(plan: Plan, tables: Iterable[str], here: Path) -> list[str]:
     """One line for each MLflow store that has runs of the tables, and one for each experiment there."""
     markers = (Path(plan.layout.run(table, *run), "tracked.json") for table in tables for run in plan.runs(table))
-    published = [record for record in map(_status, markers) if _is_published(record)]
+    records = (_in_place(_status(marker), plan.settings.results) for marker in markers)
+    published = [record for record in records if _is_published(record)]
     lines = []
     for uri in dict.fromkeys(record["uri"] for record in published):
         lines.append(f"MLflow   {uri}   look at it with: {_viewer(plan.settings.results, uri, here)}")
@@ -121,12 +122,27 @@ def _viewer(results: Path, uri: str, here: Path) -> str:
     return f"make ui{place}" if is_current and has_target else f"mlflow ui --backend-store-uri {shlex.quote(uri)}"
 
 
+def _in_place(record: Json, results: Path) -> Json:
+    """A marker with the place of its store now, if the store has moved with the results folder."""
+    store = _store(record)
+    if store is None or store.exists() or not (moved := results.absolute() / store.name).is_file():
+        return record
+    return record | {"uri": f"sqlite:///{moved}"}
+
+
+def _store(record: Json) -> Path | None:
+    """The file of the store that a marker names; None of another store."""
+    uri = str(record.get("uri"))
+    return Path(uri.removeprefix("sqlite:///").partition("?")[0]) if uri.startswith("sqlite:///") else None
+
+
 def _is_published(record: Json) -> bool:
     """Whether a marker says that a run was published, and its store, if it is a file, still has the run."""
-    if record.get("status") != "published" or not record["uri"].startswith("sqlite:///"):
+    store = _store(record)
+    if record.get("status") != "published" or store is None:
         return record.get("status") == "published"
-    store = Path(record["uri"].removeprefix("sqlite:///").partition("?")[0]).absolute().as_uri()
-    with suppress(sqlite3.Error), closing(sqlite3.connect(f"{store}?mode=ro", uri=True)) as database:
+    uri = store.absolute().as_uri()
+    with suppress(sqlite3.Error), closing(sqlite3.connect(f"{uri}?mode=ro", uri=True)) as database:
         query = "SELECT 1 FROM runs WHERE run_uuid = ? AND lifecycle_stage = 'active'"
         return database.execute(query, [record["run"]]).fetchone() is not None
     return False

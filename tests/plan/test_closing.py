@@ -105,6 +105,9 @@ def test_a_store_is_pointed_to_only_if_it_has_a_run_of_the_tables(plan: Plan, tm
     database.close()
     assert f"MLflow   sqlite:///{store}" in closing_words(plan, [], tmp_path)
     assert "/#/experiments/1/runs?workflowType=machine_learning" in closing_words(plan, [], tmp_path)
+    write_json(marker, published | {"uri": "sqlite:////before/it/moved/mlflow.db"})
+    assert f"MLflow   sqlite:///{store}" in closing_words(plan, [], tmp_path)
+    write_json(marker, published)
     forget_failed(plan, [])
     assert read_json(marker) == published
     write_json(marker, {"status": "failed", "uri": "http://127.0.0.1:9"})
