@@ -157,6 +157,7 @@ def score_pairs(
     """
     from tqdm import tqdm
 
+    from nmt.cli.streams import check_endings
     from nmt.system.files import check_not_input, check_writable
     from nmt.system.workers import processes_for
     from nmt.translation.pairs import score_text
@@ -170,6 +171,7 @@ def score_pairs(
         translators = [Translator.load(model, device, threads, workers) for model in models]
         given = (target_language, source_language), (source_language, target_language)
         translators = [t.toward(*languages) for t, languages in zip(translators, given, strict=False)]
+        check_endings(translators[0].languages, source, target)
         score_text(translators, source, target, out, bar.update)
 
 

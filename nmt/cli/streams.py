@@ -30,9 +30,11 @@ def check_streams(model: Path, files: Sequence[Path], out: Path | None) -> bool:
 
 def check_endings(languages: Sequence[str], source: Path, target: Path) -> None:
     """Check that names of files that end with a language, like test.de, have the model's; raises ConfigError."""
+    from nmt.corpora.formats.packed import bare_suffix
+
     for path, expected in zip((source, target), languages, strict=True):
-        ending = path.suffix.removeprefix(".")
-        if re.fullmatch("[a-z]{2}", base(ending)) and base(ending) not in (base(expected), "gz", "xz"):
+        ending = bare_suffix(path.name).removeprefix(".")
+        if re.fullmatch("[a-z]{2}", base(ending)) and base(ending) != base(expected):
             raise ConfigError(
                 f"{path}: expected text in '{expected}', as the model translates {'-'.join(languages)}, got a name "
                 f"that ends with '{ending}'; choose another model, or rename the file"

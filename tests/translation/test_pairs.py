@@ -41,6 +41,14 @@ def test_the_score_is_minus_the_dual_cross_entropy(
         score_text([there, there], *map(Path, files))
 
 
+def test_a_model_of_the_other_direction_is_refused(model: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.de.gz").write_bytes(gzip.compress(b"w1\n"))
+    (tmp_path / "a.en").write_text("w1\n")
+    code, said = run("score-pairs", tmp_path / "a.de.gz", tmp_path / "a.en", tmp_path / "out", "--forward", model)
+    assert code == 1 and "a.de.gz: expected text in 'en', as the model translates en-de" in said
+    assert not (tmp_path / "out").exists()
+
+
 def test_cut_sources_are_told(model: Path, tmp_path: Path) -> None:
     (tmp_path / "a.src").write_text("w1\n" + "w1 " * 200 + "\n")
     (tmp_path / "a.tgt").write_text("w2\nw3\n")
