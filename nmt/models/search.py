@@ -93,6 +93,7 @@ def search(
     ids: SpecialIds,
     images: Tensor | None = None,
     prefix: Sequence[int] = (),
+    tags: int = 0,
 ) -> list[list[Hypothesis]]:
     """Translate a batch.
 
@@ -111,11 +112,12 @@ def search(
         ids: special ids.
         images: features of the pictures (B, R, C), for multimodal models.
         prefix: pieces that every hypothesis begins with; ``config.prefix`` as text is not used here.
+        tags: number of pieces that begin each source and name the target language; they need no coverage.
 
     Returns:
         The ``nbest`` hypotheses of each sentence, best first; with ``config.mbr`` all samples.
     """
-    beams = _Beams(decoder, source, config, ids, images)
+    beams = _Beams(decoder, source, config, ids, images, tags)
     beams.force(prefix)
     count = config.samples if config.mbr else config.nbest
     return [sorted(hypotheses, key=lambda h: -h.score)[:count] for hypotheses in beams.run()]
@@ -202,9 +204,9 @@ class _Beams:
     """
 
     def __init__(
-        self, decoder: Decoder, source: Tensor, config: Decoding, ids: SpecialIds, images: Tensor | None
+        self, decoder: Decoder, source: Tensor, config: Decoding, ids: SpecialIds, images: Tensor | None, tags: int
     ) -> None:
-        self.decoder, self.config, self.ids, self.device = decoder, config, ids, source.device
+        self.decoder, self.config, self.ids, self.device, self.tags = decoder, config, ids, source.device, tags
         self.state = decoder.start(source, images)
         random_seed = int(source.sum()) + config.seed * SPREAD if config.sampling else 0
         if config.samples > 1:  # a row for each sample, which is a sentence of its own from here on
@@ -344,7 +346,7 @@ class _Beams:
         source, target = self.source[sentence, None, :length], torch.tensor([[self.ids.bos, *ids]], device=self.device)
         image = None if self.images is None else self.images[sentence : sentence + 1]
         weights = self.decoder.attentions(source, target, image)["source"][0, -1].mean(0)  # (T, S)
-        attention = weights.double().sum(0)[1:-1]  # without BOS and EOS
+        attention = weights.double().sum(0)[1 + self.tags : -1]  # without BOS, tag and EOS
         return float(attention.clamp(LEAST_ATTENTION, 1).log().sum())
 
     def _can_improve(self, sentence: int, log_probability: float, length: int) -> bool:

@@ -219,14 +219,14 @@ class Translator:
             ConfigError: the model does not support the settings, e.g. because it has subwords or no attention.
             DataError: the model's probabilities are not numbers.
         """
-        prefix = self._checked_prefix(decoding)
+        prefix, tags = self._checked_prefix(decoding), len(self.source.tag(self.languages[1]))
         lines = ["" if is_blank(line) else line for line in lines]
         encoded = self.encode_cut(lines, report_cut)
         results = [[Translation("", 0.0, [])] for _ in lines]
 
         def search_batch(indices: list[int]) -> list[list[Hypothesis]]:
             batch, shown = self.pad([encoded[i] for i in indices]), self._on_device(pictures(np.array(indices)))
-            return search(self.decoder, batch, decoding, self.source.ids, shown, prefix)
+            return search(self.decoder, batch, decoding, self.source.ids, shown, prefix, tags)
 
         assert self.workers < 2 or torch.get_num_threads() == 1, torch.get_num_threads()
         batches = self.batches({i: len(row) for i, row in enumerate(encoded) if row}, decoding)

@@ -22,7 +22,7 @@ from nmt.training.experiment import Experiment
 from nmt.training.train import train
 from nmt.translation.directions import choose_direction
 from nmt.translation.export import export
-from nmt.translation.forced import score_pairs
+from nmt.translation.forced import score_pairs, score_pieces
 from nmt.translation.pyfunc import Predictor
 from nmt.translation.standalone import ExportedModel
 from nmt.translation.translator import Attentions, Translation, Translator
@@ -118,6 +118,15 @@ def test_the_tag_is_no_word_that_replaces_an_unknown_one(
     [[best]] = german.translate_clean([line], Decoding(replace_unknown=True))
     source, target = line.split(), sentence(NUMBERS, "de").split()
     assert best.text.split() == [source[0], *target[1:3], source[3]]
+
+
+def test_the_tag_needs_no_coverage(translator: Translator) -> None:
+    german, line = translator.toward("de", "en"), sentence(NUMBERS, "en")
+    [[best]] = german.translate_clean([line], Decoding(coverage_penalty=1.0))
+    [likelihood] = score_pieces(german, [line], [best.ids])
+    attention = german.attentions(line, best).weights["source"][-1].mean(0).sum(0)[2:-1]  # without BOS, tag, EOS
+    assert likelihood and len(attention) == 4
+    assert best.score == pytest.approx(likelihood.score() + float(attention.clamp(max=1).log().sum()), abs=1e-4)
 
 
 def test_commands_name_the_language(folder: Path, tmp_path: Path) -> None:
