@@ -36,7 +36,7 @@ def duration(seconds: float | None) -> str:
     """A duration for readers: ``9.5 s``, ``7 min 12 s``, ``1 h 05 min``."""
     if seconds is None:
         return NONE
-    if seconds < 60:
+    if round(seconds, 1) < 60:
         return f"{seconds:.1f} s"
     whole = round(seconds)
     if whole < 3600:

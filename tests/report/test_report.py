@@ -597,7 +597,15 @@ def test_missing_scores_are_an_error(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "said"),
-    [(None, "–"), (9.46, "9.5 s"), (59.9, "59.9 s"), (432, "7 min 12 s"), (3600, "1 h 00 min"), (7325, "2 h 02 min")],
+    [
+        (None, "–"),
+        (9.46, "9.5 s"),
+        (59.9, "59.9 s"),
+        (59.96, "1 min 00 s"),
+        (432, "7 min 12 s"),
+        (3600, "1 h 00 min"),
+        (7325, "2 h 02 min"),
+    ],
 )
 def test_durations(seconds: float | None, said: str) -> None:
     assert duration(seconds) == said
