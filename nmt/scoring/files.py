@@ -18,13 +18,21 @@ from nmt.scoring.score import (
     write_scores,
 )
 from nmt.scoring.significance import paired_test
-from nmt.scoring.texts import as_written, composed, read_aligned, warn_of_empty, warn_of_missing_spaces
+from nmt.scoring.texts import (
+    as_written,
+    composed,
+    read_aligned,
+    warn_of_empty,
+    warn_of_missing_spaces,
+    without_case,
+)
 from nmt.scoring.tokenizers import tokenizer_of
 from nmt.scoring.words import SAMPLES
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import Json, read_json, sha256
 from nmt.text.clean import JOINERS_APART
 from nmt.text.cleaner import Cleaner
+from nmt.text.languages import DOTLESS, base
 
 
 @dataclass(frozen=True)
@@ -68,9 +76,9 @@ class Comparison:
         return has_capitals and any(" ".join(lines).islower() for lines in systems)
 
     def prepared(self, lines: Sequence[str], lowercase: bool) -> list[str]:
-        """Return lines as they are compared: without trailing spaces; for ``moses`` cleaned."""
+        """Return lines as they are compared: without trailing spaces or a case of their own; for ``moses`` cleaned."""
         if self.tokenize != "moses":
-            return [line.rstrip() for line in lines]
+            return [line.rstrip() for line in (without_case(lines, self.language) if lowercase else lines)]
         clean = Cleaner(Cleaning(lowercase=lowercase), self.language)
         return [clean(line) for line in lines]
 
@@ -92,7 +100,8 @@ def score_file(hypotheses: Path, reference: Path, how: Comparison, source: Path 
     Returns:
         ``hypotheses``, ``reference``, ``sentences``, ``tokenize``, ``case`` (``counted`` or ``ignored``; TER always
         ignores it), ``scores`` in the form of `nmt.scoring.score.score_lines`, ``sha256`` of the files and ``command``,
-        which prints the scores with sacrebleu (none for ``moses``). With a source also ``copied``, the number of lines
+        which prints the scores with sacrebleu (none for ``moses``, nor where it would lowercase I to i in a language
+        that has ı). With a source also ``copied``, the number of lines
         that equal their source. With empty references also ``empty_references``, their number.
 
     Raises:
@@ -168,8 +177,8 @@ def _made(how: Comparison, lowercase: bool, sentences: int) -> Json:
 
 
 def _command(hypotheses: Path, reference: Path, how: Comparison, lowercase: bool) -> str | None:
-    """Return sacrebleu's command that prints the scores of two files; None if they are cleaned first."""
-    if how.tokenize == "moses":
+    """Return sacrebleu's command that prints the scores of two files; None if they are changed first."""
+    if how.tokenize == "moses" or (lowercase and base(how.language) in DOTLESS):
         return None
     return command_for(str(reference), str(hypotheses), how.tokenizer, lowercase, False, how.language)
 

@@ -14,7 +14,7 @@ from sacrebleu.tokenizers.tokenizer_base import BaseTokenizer
 
 from nmt.system.errors import ConfigError
 from nmt.system.files import sha256
-from nmt.text.languages import SPACELESS, base, is_spaceless
+from nmt.text.languages import DOTLESS, SPACELESS, base, is_spaceless
 
 SPBLEU_MODEL = "SPBLEU_MODEL"
 """Environment variable with the path of spBLEU's sentencepiece model."""
@@ -34,9 +34,9 @@ def tokenizer_of(language: str, protocol: Literal["tokenised", "detokenised"] = 
 
 
 def language_of(path: Path) -> str:
-    """Return the language that a file's ending names, if BLEU needs another tokeniser for it than for most."""
+    """Return the language that a file's ending names, if it needs another tokeniser or lowercasing than most."""
     ending = path.suffix.removeprefix(".")
-    return ending if base(ending) in _BY_LANGUAGE else ""
+    return ending if base(ending) in {*_BY_LANGUAGE, *DOTLESS} else ""
 
 
 def check_tokenizer(tokenizer: str) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from nmt.config.data import Cleaning
 from nmt.text.characters import is_blank, latin_only, visible_only
-from nmt.text.languages import base
+from nmt.text.languages import DOTLESS, base
 from nmt.text.steps import devanagari, hyphens, ranges, symbols
 from nmt.text.tokenize import detokenize, normalize_punctuation, tokenize
 from nmt.text.transliterate import scheme, to_devanagari, to_latin
@@ -81,7 +81,7 @@ def restore(text: str, language: str, recipe: Cleaning) -> str:
 
 def small_i(text: str, language: str) -> str:
     """Lowercase the I of Turkish and Azerbaijani as their spelling does, "I" to "ı" and "İ" to "i"; nothing else."""
-    return text.replace("I", "ı").replace("İ", "i") if language in ("tr", "az") else text
+    return text.replace("I", "ı").replace("İ", "i") if language in DOTLESS else text
 
 
 def lowercased(text: str, language: str) -> str:

@@ -62,6 +62,8 @@ SCRIPTED = {
 }  # fmt: skip
 """Languages with spaces between words and a script of their own, whose punctuation is not normalised to Latin marks.
 Hindi is normalised, because published tables were made so."""
+DOTLESS = {"tr", "az"}
+"""Languages whose I is lowercased to ı, and İ to i."""
 LISTED = {
     "as", "bn", "ca", "cs", "de", "el", "en", "es", "et", "fi", "fr", "ga", "gu", "hi", "hu", "is", "it", "kn", "lt",
     "lv", "ml", "mni", "mr", "nl", "or", "pa", "pl", "pt", "ro", "ru", "sk", "sl", "sv", "ta", "tdt", "te",

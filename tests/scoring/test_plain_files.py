@@ -19,6 +19,7 @@ from nmt.report.grids import NAMES
 from nmt.scoring.files import Comparison, score_file
 from nmt.scoring.score import score_lines
 from nmt.scoring.significance import compare
+from nmt.scoring.tokenizers import language_of
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import read_json
 from nmt.text.cleaner import clean_line
@@ -86,6 +87,11 @@ def test_case_is_ignored_for_a_system_that_writes_lower_case_only(tmp_path: Path
         scores = {case: score["score"] for case, score in found.items()}
         assert scores["lower", None] == scores["lower", True] == pytest.approx(100) and scores["lower", False] < 50
         assert scores["mixed", None] == scores["mixed", False] < scores["mixed", True] == pytest.approx(100)
+    turkish = write(tmp_path / "test.tr", ["Irmak ve İzmir.", "IŞIK YANIYOR!"])
+    small = write(tmp_path / "small", ["ırmak ve izmir.", "ışık yanıyor!"])
+    result = score_file(small, turkish, Comparison(language=language_of(turkish)))
+    assert all(result["scores"][metric]["score"] == pytest.approx(100) for metric in ("bleu", "chrf", "exact"))
+    assert result["scores"]["ter"]["score"] == 0 and result["command"] is None  # sacrebleu's lowercasing knows no ı
     for lowercase, copied in ((None, len(CASED)), (False, 0)):
         assert score_file(lower, reference, Comparison(lowercase=lowercase), reference)["copied"] == copied
 
