@@ -271,7 +271,13 @@ def score_lines(
 
     Raises:
         ConfigError: see `score`.
+        DataError: the numbers of lines differ.
     """
+    if len(hypotheses) != len(references):
+        raise DataError(
+            f"expected one reference for each of {len(hypotheses):,} hypotheses, got {len(references):,}; line n of "
+            "one belongs to line n of the other"
+        )
     return measure_all(metrics(protocol, lowercase, case_sensitive, also, language), hypotheses, references)
 
 

@@ -79,6 +79,11 @@ def test_only_what_is_asked_for_is_measured_besides() -> None:
     assert set(score_lines(["a"], ["a"], "tokenised", also=["bleu3"])) == {"bleu", "chrf", "ter", "exact", "bleu3"}
 
 
+def test_lists_of_unequal_length_are_refused() -> None:
+    with pytest.raises(DataError, match="one reference for each of 2 hypotheses, got 1; line n of"):
+        score_lines(["a", "b"], ["a"], "tokenised")
+
+
 def test_trailing_spaces_do_not_count() -> None:
     padded = [f"{line}  " for line in HYPOTHESES]
     assert score_lines(padded, REFERENCES, "tokenised") == score_lines(HYPOTHESES, REFERENCES, "tokenised")
