@@ -99,6 +99,7 @@ def test_a_table_is_written_that_the_plan_accepts_and_whose_splits_are_disjoint(
     assert said.count("warning: about 20 pairs are few") == 2 and "equal on both sides, and" not in said
     plan = Plan.load(settings_of(project / "config.yaml"), "config.yaml")
     table = plan.table("mine")
+    assert "about 8 updates a pass" in Path("workflow/tables/mine.yaml").read_text()  # 360 pairs of 9 words
     small = table.systems["small"]
     assert not small.cleaning.lowercase and 300 < small.subwords.size < 410  # few words on each side, 400 numbers
     fetch("mine", "en-de", project / "raw", custom=plan.settings.corpora["mine"])
