@@ -7,14 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nmt.cli.options import (
-    COUNT,
-    PATH,
-    decoding_of,
-    device_options,
-    direction_options,
-    search_options,
-)
+from nmt.cli.options import COUNT, PATH, decoding_of, device_options, direction_options, search_options
 from nmt.cli.streams import check_endings, write_output
 from nmt.cli.translation import load_translator
 from nmt.system.errors import ConfigError, printable

@@ -45,15 +45,7 @@ SECTIONS = {
     ],
     "Scoring": [scoring.score, scoring.compare, scoring.comet, scoring.comet_environment],
     "Tables": [tables.new, tables.check, tables.report, tables.page, tables.overview, tables.restore, tables.reproduce],
-    "Tools": [
-        track.track,
-        tools.serve,
-        tools.import_model,
-        tools.export,
-        tools.card,
-        tools.schemas,
-        tools.doctor,
-    ],
+    "Tools": [track.track, tools.serve, tools.import_model, tools.export, tools.card, tools.schemas, tools.doctor],
 }
 
 

@@ -78,10 +78,7 @@ def _comparison(
     help="Of a corpus's test set: model directory that wrote the translations.",
 )
 @click.option(
-    "--out",
-    type=OUTPUT,
-    show_default="none",
-    help="Of a corpus's test set: folder of scores.json and the texts.",
+    "--out", type=OUTPUT, show_default="none", help="Of a corpus's test set: folder of scores.json and the texts."
 )
 @plain_text_options
 def score(

@@ -2,11 +2,7 @@
 
 from typing import Annotated, Literal, Self
 
-from pydantic import (
-    AfterValidator,
-    Field,
-    model_validator,
-)
+from pydantic import AfterValidator, Field, model_validator
 
 from nmt.config.corpus.filters import Filter, ScoresFilter
 from nmt.config.corpus.noise import Noise
@@ -31,8 +27,7 @@ class Cleaning(Strict):
         "moses", description="tokeniser; text of languages written without spaces stays as it is"
     )
     transliterate: Literal["none", "hk", "iast", "itrans"] = Field(
-        "none",
-        description="write Devanagari in Latin letters by Harvard-Kyoto, IAST or ITRANS; other scripts stay",
+        "none", description="write Devanagari in Latin letters by Harvard-Kyoto, IAST or ITRANS; other scripts stay"
     )
     characters: Literal["any", "latin"] = Field(
         "any", description="characters to keep; latin: Latin letters, digits and punctuation only"

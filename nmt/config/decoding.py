@@ -2,10 +2,7 @@
 
 from typing import Annotated, Literal, Self
 
-from pydantic import (
-    Field,
-    model_validator,
-)
+from pydantic import Field, model_validator
 
 from nmt.config.choices import Engine
 from nmt.config.models import Shown
@@ -67,8 +64,7 @@ class Decoding(Strict):
     prefix: str = Field("", description="text that every translation begins with")
     min_length: Count = Field(0, description="fewest pieces of a translation, without EOS")
     no_repeat_ngram: Positive | None = Field(
-        None,
-        description="no sequence of so many pieces occurs twice in a translation (Paulus and others 2018)",
+        None, description="no sequence of so many pieces occurs twice in a translation (Paulus and others 2018)"
     )
     coverage_penalty: NonNegative = Field(
         0.0,

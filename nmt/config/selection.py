@@ -3,10 +3,7 @@
 import math
 from typing import Annotated
 
-from pydantic import (
-    TypeAdapter,
-    ValidationError,
-)
+from pydantic import TypeAdapter, ValidationError
 
 from nmt.config.training import Training
 from nmt.config.types import amount, matching

@@ -2,13 +2,7 @@
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import (
-    Discriminator,
-    Field,
-    Tag,
-    field_validator,
-    model_validator,
-)
+from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
 from nmt.config.data import Cleaning, Subwords
 from nmt.config.decoding import Decoding

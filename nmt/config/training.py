@@ -3,12 +3,7 @@
 from collections.abc import Collection, Iterable
 from typing import Annotated, Any, Literal, Self, get_args
 
-from pydantic import (
-    Discriminator,
-    Field,
-    Tag,
-    model_validator,
-)
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from nmt.config.models import MultimodalConfig, RecurrentConfig, TransformerConfig, has_attention, source_attentions
 from nmt.config.types import (

@@ -5,11 +5,7 @@ import warnings
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    BeforeValidator,
-    Field,
-    field_validator,
-)
+from pydantic import BeforeValidator, Field, field_validator
 
 from nmt.config.corpus.sources import CustomCorpus
 from nmt.config.data import Images

@@ -349,11 +349,7 @@ def _test_sentences(name: str, languages: str, mirror: Path | None) -> HeldOut:
 
 
 def _describe(
-    name: str,
-    languages: str,
-    folder: Path,
-    sources: Mapping[str, list[dict[str, Any]]],
-    custom: CustomCorpus | None,
+    name: str, languages: str, folder: Path, sources: Mapping[str, list[dict[str, Any]]], custom: CustomCorpus | None
 ) -> dict[str, Any]:
     """Return corpus.json: ``lines`` and ``sha256`` describe the text in ``folder``, ``sources`` its origin."""
 

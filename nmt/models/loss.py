@@ -219,12 +219,7 @@ def _divergence(scores: Tensor, log_total: Tensor, probabilities: Tensor, scale:
 
 
 def _subtract_targets(
-    hidden: Tensor,
-    weight: Tensor,
-    targets: Tensor,
-    smoothing: float,
-    hidden_grad: Tensor,
-    weight_grad: Tensor,
+    hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float, hidden_grad: Tensor, weight_grad: Tensor
 ) -> None:
     """Subtract the part of the smoothed one-hot targets from the gradients, which needs no scores."""
     hidden_grad -= (1 - smoothing) * weight[targets]

@@ -117,7 +117,4 @@ class Multimodal(Transformer):
         weights, words = super().attentions(source, target, images), source.shape[1]
         if self.config.fusion != "gated":
             weights["image"] = weights["source"][..., words:]
-        return weights | {
-            "source": weights["source"][..., :words],
-            "encoder": weights["encoder"][..., :words, :words],
-        }
+        return weights | {"source": weights["source"][..., :words], "encoder": weights["encoder"][..., :words, :words]}

@@ -5,16 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from nmt.report import cells
-from nmt.report.cells import (
-    NONE,
-    duration,
-    hardware,
-    number,
-    published,
-    signed,
-    statistic,
-    training_time,
-)
+from nmt.report.cells import NONE, duration, hardware, number, published, signed, statistic, training_time
 from nmt.report.compared import ablations, comparisons
 from nmt.report.corpora.grids import data_grid, filters_grid, subwords_grid
 from nmt.report.grid import Grid, distinct_of, heading, telling

@@ -8,15 +8,7 @@ from sacrebleu.metrics.base import Metric
 
 from nmt.config.choices import Tokenizer
 from nmt.config.data import Cleaning
-from nmt.scoring.score import (
-    ScoredSet,
-    Texts,
-    command_for,
-    compared_with,
-    measure_all,
-    metrics,
-    write_scores,
-)
+from nmt.scoring.score import ScoredSet, Texts, command_for, compared_with, measure_all, metrics, write_scores
 from nmt.scoring.significance import paired_test
 from nmt.scoring.texts import (
     as_written,

@@ -29,11 +29,7 @@ def make_optimizer(model: nn.Module, config: Optimizer) -> optim.Optimizer:
         return adam
     # Updates as long as Adam's, so that one rate suits both (Liu and others 2025, section 2.2).
     muon = (optim.Muon if has_bfloat16(others[0].device) else Float32Muon)(
-        matrices,
-        lr=0.0,
-        weight_decay=config.weight_decay,
-        momentum=config.momentum,
-        adjust_lr_fn="match_rms_adamw",
+        matrices, lr=0.0, weight_decay=config.weight_decay, momentum=config.momentum, adjust_lr_fn="match_rms_adamw"
     )
     return CombinedOptimizer([adam, muon])
 

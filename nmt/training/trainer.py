@@ -234,7 +234,4 @@ class Trainer:
 
     def hardware(self) -> dict[str, Any]:
         """Return what each process runs on, the number of processes, and the number format of the computation."""
-        return machine.hardware(self.device) | {
-            "processes": self.processes.size,
-            "precision": self.gradients.precision,
-        }
+        return machine.hardware(self.device) | {"processes": self.processes.size, "precision": self.gradients.precision}

@@ -18,11 +18,7 @@ SEED = 1
 SIZES = {"test_ambiguous": 500, "test": 500, "valid": 500, "train": 10_000}
 """Sentence pairs per split, in the order of drawing; training comes last and avoids the sentences of the others."""
 
-_CLAUSES: dict[str, Callable[[Scene], str]] = {
-    "en": english.clause,
-    "de": german.clause,
-    "fr": french.clause,
-}
+_CLAUSES: dict[str, Callable[[Scene], str]] = {"en": english.clause, "de": german.clause, "fr": french.clause}
 _FORMS: dict[str, Callable[[Scene], str]] = {
     "en": english.ambiguous_form,
     "de": german.ambiguous_form,
