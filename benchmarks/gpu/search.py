@@ -17,8 +17,9 @@ from benchmarks.gpu.records import Measurement, Record, memory, wait
 from nmt.config.data import SpecialIds
 from nmt.config.decoding import Decoding
 from nmt.config.models import TransformerConfig
+from nmt.models.base import Decoder
 from nmt.models.build import build
-from nmt.models.search import Decoder, search
+from nmt.models.search import search
 from nmt.system.errors import DataError
 from nmt.system.lines import read_lines
 from nmt.translation.translator import Translator

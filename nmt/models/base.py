@@ -12,12 +12,52 @@ from nmt.models.attention import VECTOR
 from nmt.system.machine import pytorch_kernels
 
 
-class TranslationModel(nn.Module, ABC):
-    """Encoder-decoder model; search uses its decoder through `start`, `step`, `reorder` and `keep`.
+class Decoder(ABC):
+    """Interface of a model or an ensemble for search.
 
-    A *step* is one position of the decoder. Only multimodal models use the features of pictures (B, R, C); for them,
-    None means blank pictures.
+    A *step* is one position of the decoder. Rows are grouped by sentence, with the same number for each sentence. Only
+    multimodal models use the features of pictures (B, R, C); for them, None means blank pictures.
     """
+
+    @property
+    @abstractmethod
+    def longest(self) -> int:
+        """Maximum number of positions in a sentence, BOS and EOS included."""
+
+    @abstractmethod
+    def start(self, source: Tensor, images: Tensor | None = None) -> Any:
+        """Encode padded ids (B, S) and start a search; return its state with one row per sentence."""
+
+    @abstractmethod
+    def step(self, state: Any, last: Tensor) -> tuple[Tensor, Any]:
+        """Feed the last id of each row (R,); return log-probabilities of the next (R, V) and the new state."""
+
+    @abstractmethod
+    def reorder(self, state: Any, rows: Tensor) -> Any:
+        """Reorder beams: new row i is old row ``rows[i]``, of the same sentence."""
+
+    @abstractmethod
+    def keep(self, state: Any, sentences: Tensor) -> Any:
+        """Keep only the encodings of these sentences, which may repeat; `reorder` then selects their rows."""
+
+    @abstractmethod
+    def attentions(self, source: Tensor, target: Tensor, images: Tensor | None = None) -> dict[str, Tensor]:
+        """Compute the attention weights under teacher forcing, by sub-layer; search needs them for coverage alone.
+
+        Args:
+            source: ids (B, S).
+            target: ids from BOS on (B, T).
+            images: features (B, R, C).
+
+        Returns:
+            Weights for L layers and H heads (1 each for a recurrent model): ``source`` (B, L, H, T, S), the decoder's
+            attention over the source. A Transformer adds ``encoder`` (B, L, H, S, S) and ``decoder``
+            (B, L, H, T, T). A multimodal model may add ``image`` (B, L, H, T, R). Empty for a model without attention.
+        """
+
+
+class TranslationModel(nn.Module, Decoder):
+    """Encoder-decoder model."""
 
     config: TransformerConfig | MultimodalConfig | RecurrentConfig
     pad: int  # id of padding
@@ -27,7 +67,7 @@ class TranslationModel(nn.Module, ABC):
 
     @property
     def longest(self) -> int:
-        """Maximum number of positions in a sentence, BOS and EOS included."""
+        """See `Decoder.longest`."""
         return self.config.max_positions
 
     @abstractmethod
@@ -61,29 +101,6 @@ class TranslationModel(nn.Module, ABC):
         """
         raise NotImplementedError(f"the attention of {type(self).__name__} cannot be watched")
 
-    @abstractmethod
-    def attentions(self, source: Tensor, target: Tensor, images: Tensor | None = None) -> dict[str, Tensor]:
-        """Compute the attention weights under teacher forcing, by sub-layer.
-
-        Args:
-            source: ids (B, S).
-            target: ids from BOS on (B, T).
-            images: features (B, R, C).
-
-        Returns:
-            Weights for L layers and H heads (1 each for a recurrent model): ``source`` (B, L, H, T, S), the decoder's
-            attention over the source. A Transformer adds ``encoder`` (B, L, H, S, S) and ``decoder``
-            (B, L, H, T, T). A multimodal model may add ``image`` (B, L, H, T, R). Empty for a model without attention.
-        """
-
-    @abstractmethod
-    def start(self, source: Tensor, images: Tensor | None = None) -> Any:
-        """Encode source ids (B, S) and start a search; return its state with one row per sentence."""
-
-    @abstractmethod
-    def step(self, state: Any, last: Tensor) -> tuple[Tensor, Any]:
-        """Feed the last id of each row (R,); return log-probabilities of the next (R, V) and the new state."""
-
     def lay_out_for_search(self) -> Self:
         """Change the memory layout of the linear layers so that MKL multiplies the few rows of a search fast.
 
@@ -105,14 +122,6 @@ class TranslationModel(nn.Module, ABC):
     def log_probabilities(self, hidden: Tensor) -> Tensor:
         """Compute log-probabilities of the next pieces (R, V) from decoder outputs (R, D), without gradients."""
         return log_probabilities(hidden, self.projection.weight, self.projection.bias, self.projection.out_features)
-
-    @abstractmethod
-    def reorder(self, state: Any, rows: Tensor) -> Any:
-        """Reorder beams: new row i is old row ``rows[i]``, of the same sentence."""
-
-    @abstractmethod
-    def keep(self, state: Any, sentences: Tensor) -> Any:
-        """Keep only the encodings of these sentences; `reorder` then selects their rows."""
 
 
 def log_probabilities(hidden: Tensor, weight: Tensor, bias: Tensor | None, vocabulary: int) -> Tensor:

@@ -4,13 +4,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from nmt.config.data import SpecialIds
 from nmt.config.decoding import Decoding
+from nmt.models.base import Decoder
 
 BLOCK = 64  # columns per block of `top`: a compromise between few blocks and few columns in each
 LEAST_ATTENTION = 1e-6  # a source piece with less counts as this much in the coverage penalty
@@ -18,30 +19,7 @@ SPREAD = 2654435761  # spreads seeds over all 32 bits that PyTorch's generator u
 FEW = 2**15  # with fewer numbers than this, examining all of them is faster than using blocks
 
 
-class Decoder(Protocol):
-    """Interface of a model for search; rows are grouped by sentence, with the same number for each sentence."""
-
-    @property
-    def longest(self) -> int:
-        """Maximum number of positions in a sentence, BOS and EOS included."""
-
-    def start(self, source: Tensor, images: Tensor | None = None) -> Any:
-        """Encode padded ids (B, S), with features (B, R, C); return a state with one row per sentence."""
-
-    def step(self, state: Any, last: Tensor) -> tuple[Tensor, Any]:
-        """Feed the last id of each row (R,); return log-probabilities of the next (R, V) and the new state."""
-
-    def reorder(self, state: Any, rows: Tensor) -> Any:
-        """Reorder beams: new row i is old row ``rows[i]``, of the same sentence."""
-
-    def keep(self, state: Any, sentences: Tensor) -> Any:
-        """Keep only these sentences, which may repeat; `reorder` then selects their rows."""
-
-    def attentions(self, source: Tensor, target: Tensor, images: Tensor | None = None) -> dict[str, Tensor]:
-        """See `nmt.models.base.TranslationModel.attentions`; search needs it for the coverage penalty alone."""
-
-
-class Ensemble:
+class Ensemble(Decoder):
     """Several decoders as one decoder, with the mean of their probabilities."""
 
     def __init__(self, decoders: Sequence[Decoder]) -> None:

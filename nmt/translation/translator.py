@@ -20,9 +20,9 @@ from nmt.config.models import ModelConfig, Shown, has_attention
 from nmt.config.types import amount
 from nmt.data.features import Pictures, no_pictures, pictures_of_split
 from nmt.data.order import cut
-from nmt.models.base import TranslationModel
+from nmt.models.base import Decoder, TranslationModel
 from nmt.models.build import build_empty
-from nmt.models.search import Decoder, Ensemble, Hypothesis, search
+from nmt.models.search import Ensemble, Hypothesis, search
 from nmt.system import errors, machine
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import read_json
