@@ -76,12 +76,12 @@ class Attention(nn.Module):
             if name.endswith("bias"):
                 nn.init.zeros_(bias)
 
-    def queries_keys_values(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def queries_keys_values(self, x: Tensor) -> tuple[Tensor, KeysValues]:
         """Project x (B, T, D) to queries (B, H, T, D/H), and keys and values (B, K, T, D/H) each, with positions."""
         queries, keys, values = self._split(self.project(x), self.heads, self.groups, self.groups)
         if self.rotary:
             queries, keys = self.rotary(queries), self.rotary(keys)
-        return queries, keys, values
+        return queries, (keys, values)
 
     def queries(self, x: Tensor) -> Tensor:
         """Project x (B, T, D) to queries (B, H, T, D/H)."""

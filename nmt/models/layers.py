@@ -65,9 +65,9 @@ class Residual(nn.Module):
         """Return the input of the sub-layer for x; both (B, T, D)."""
         return self.norm(x) if self.pre else x
 
-    def add_output(self, x: Tensor, output: Tensor) -> Tensor:
-        """Add the output of the sub-layer to x; all (B, T, D)."""
-        added = self.dropout.add(output, x)
+    def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+        """Add the output of a sub-layer to its input x; all (B, T, D)."""
+        added = self.dropout.add(sublayer(self.sublayer_input(x)), x)
         return added if self.pre else self.norm(added)
 
 
@@ -83,9 +83,8 @@ class EncoderLayer(nn.Module):
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         """Map x (B, S, D), with an additive mask (B, 1, 1, S), to (B, S, D)."""
         around_attention, around_feed_forward = self.residuals
-        queries, keys, values = self.attention.queries_keys_values(around_attention.sublayer_input(x))
-        x = around_attention.add_output(x, self.attention(queries, (keys, values), mask))
-        return around_feed_forward.add_output(x, self.feed_forward(around_feed_forward.sublayer_input(x)))
+        x = around_attention(x, lambda x: self.attention(*self.attention.queries_keys_values(x), mask))
+        return around_feed_forward(x, self.feed_forward)
 
 
 class DecoderLayer(nn.Module):
@@ -111,9 +110,7 @@ class DecoderLayer(nn.Module):
             Output (B, T, D).
         """
         around_attention, around_source, around_feed_forward = self.residuals
-        queries, keys, values = self.attention.queries_keys_values(around_attention.sublayer_input(x))
-        x = around_attention.add_output(x, self.attention(queries, (keys, values), mask))
-        queries = self.source_attention.queries(around_source.sublayer_input(x))
-        keys_values = self.source_attention.keys_values(memory)
-        x = around_source.add_output(x, self.source_attention(queries, keys_values, source_mask))
-        return around_feed_forward.add_output(x, self.feed_forward(around_feed_forward.sublayer_input(x)))
+        source = self.source_attention
+        x = around_attention(x, lambda x: self.attention(*self.attention.queries_keys_values(x), mask))
+        x = around_source(x, lambda x: source(source.queries(x), source.keys_values(memory), source_mask))
+        return around_feed_forward(x, self.feed_forward)

@@ -32,11 +32,12 @@ class ImageQueries(EncoderLayer):
             Rows (B, S + R, D).
         """
         around_attention, around_feed_forward = self.residuals
-        rows = around_attention.sublayer_input(x)
-        words = rows[:, : mask.shape[-1]] if words is None else around_attention.sublayer_input(words)
-        output = self.attention(self.attention.queries(rows), self.attention.keys_values(words), mask)
-        x = around_attention.add_output(x, output)
-        return around_feed_forward.add_output(x, self.feed_forward(around_feed_forward.sublayer_input(x)))
+
+        def attend(rows: Tensor) -> Tensor:
+            seen = rows[:, : mask.shape[-1]] if words is None else around_attention.sublayer_input(words)
+            return self.attention(self.attention.queries(rows), self.attention.keys_values(seen), mask)
+
+        return around_feed_forward(around_attention(x, attend), self.feed_forward)
 
 
 class Gate(nn.Module):

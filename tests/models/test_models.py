@@ -81,7 +81,7 @@ def test_attention_equals_explicit_loop_forward_and_gradient(
     x = torch.randn(1, length, 12, dtype=torch.float64, requires_grad=True)
     allowed = causal_mask(length) if causal else (torch.arange(length) < 3).expand(length, length)
     mask = torch.zeros(length, length, dtype=torch.float64).masked_fill(~allowed, -torch.inf)
-    queries, keys, values = layer.queries_keys_values(x)
+    queries, (keys, values) = layer.queries_keys_values(x)
     ours = layer(queries, (keys, values), mask)[0]
     theirs = explicit_attention(layer, x[0], x[0], allowed)
     torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-12)
