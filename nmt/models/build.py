@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-from nmt.config.models import ModelConfig, MultimodalConfig, RecurrentConfig, TransformerConfig
+from nmt.config.models import ModelConfig, MultimodalConfig, RecurrentConfig
 from nmt.models.base import TranslationModel
 from nmt.models.multimodal import Multimodal
 from nmt.models.recurrent import Recurrent
@@ -16,12 +16,7 @@ TABLE = 2**25
 """Most numbers in a table of positions, or in the features of a picture, of a model from somebody else."""
 
 
-def build(
-    config: TransformerConfig | RecurrentConfig | MultimodalConfig,
-    source_vocabulary: int,
-    target_vocabulary: int,
-    pad: int,
-) -> TranslationModel:
+def build(config: ModelConfig, source_vocabulary: int, target_vocabulary: int, pad: int) -> TranslationModel:
     """Build a model with random weights from torch's global generator.
 
     Args:

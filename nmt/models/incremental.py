@@ -53,6 +53,12 @@ class Past(NamedTuple):
     keys: Tensor  # (R * K, D/H, t)
     values: Tensor  # (R * K, t, D/H)
 
+    @classmethod
+    def of(cls, buffer: Tensor) -> "Past":
+        """Return the views of a buffer."""
+        joined = buffer.flatten(1, 2)  # (2, R * K, t, D/H)
+        return cls(buffer, buffer.transpose(0, 1), joined[0].transpose(1, 2), joined[1])
+
 
 class State(NamedTuple):
     """State of the decoder between steps; `IncrementalDecoder.step` changes it in place, so use each only once."""
@@ -78,7 +84,7 @@ class IncrementalDecoder:
     def start(self, memory: Tensor, mask: Tensor) -> State:
         """Start a search from encodings (B, S, D) and the additive mask of their padding (B, 1, 1, S)."""
         groups, size = self.layers[0].groups, self.layers[0].size
-        empty = _past(memory.new_empty(2, len(memory), groups, 0, size))
+        empty = Past.of(memory.new_empty(2, len(memory), groups, 0, size))
         sources = [layer.start(memory, mask) for layer in self.layers]
         return State(self, 0, [empty] * len(self.layers), memory.new_empty(1, 1, 0), sources)
 
@@ -87,7 +93,7 @@ class IncrementalDecoder:
         position, past, written = state.position, state.past, state.written
         x = self._embed(last, position)
         if position == written.shape[2]:
-            past = [_past(F.pad(layer.buffer, (0, 0, 0, VECTOR))) for layer in past]
+            past = [Past.of(F.pad(layer.buffer, (0, 0, 0, VECTOR))) for layer in past]
             written = F.pad(written, (0, VECTOR), value=-torch.inf)
         written.select(2, position).zero_()
         with pytorch_kernels(last.shape[0] < MANY):
@@ -103,23 +109,6 @@ class IncrementalDecoder:
         if self.positions is None:
             return x * self.scale
         return torch.add(self.positions[position], x, alpha=self.scale)
-
-
-def reorder(state: State, rows: Tensor) -> State:
-    """Reorder beams: new row i is old row ``rows[i]``, of the same sentence."""
-    # On the CPU, `index_select` copies whole rows, while indexing copies number by number.
-    return state._replace(past=[_past(layer.buffer.index_select(1, rows)) for layer in state.past])
-
-
-def keep(state: State, sentences: Tensor) -> State:
-    """Keep only these sentences, which may repeat; `reorder` then selects their rows."""
-    sources = [source.keep(sentences) for source in state.sources]
-    return state._replace(sources=sources)
-
-
-def _past(buffer: Tensor) -> Past:
-    joined = buffer.flatten(1, 2)  # (2, R * K, t, D/H)
-    return Past(buffer, buffer.transpose(0, 1), joined[0].transpose(1, 2), joined[1])
 
 
 class IncrementalLayer:

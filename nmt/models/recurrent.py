@@ -131,13 +131,10 @@ class Recurrent(TranslationModel):
         layers = [tuple(torch.cat(part.unbind(0), -1)[None] for part in cells) for cells in states]
         encoded = Source(memory, keys, real, layers[-1][0][0])
         if config.bidirectional:
-            layers = self._apply_bridge(layers)
+            bridge = iter(self.bridge)
+            layers = [tuple(torch.tanh(next(bridge)(part)) for part in cells) for cells in layers]
         zeros = memory.new_zeros(len(source), 1, config.width) if config.input_feeding else None
         return State(0, layers, encoded.last[:, None].detach() if config.context_feeding else zeros, encoded)
-
-    def _apply_bridge(self, layers: Sequence[Cells]) -> list[Cells]:
-        bridge = iter(self.bridge)
-        return [tuple(torch.tanh(next(bridge)(part)) for part in cells) for cells in layers]
 
     def forward(self, source: Tensor, target: Tensor, images: Tensor | None = None) -> Tensor:
         """See `TranslationModel.forward`.

@@ -13,7 +13,7 @@ from nmt.config.models import MultimodalConfig, TransformerConfig
 from nmt.models.attention import Rotary, watch
 from nmt.models.base import TranslationModel
 from nmt.models.embedding import Context, PositionalEmbedding, causal_mask
-from nmt.models.incremental import MANY, IncrementalDecoder, State, keep, reorder
+from nmt.models.incremental import MANY, IncrementalDecoder, Past, State
 from nmt.models.layers import DecoderLayer, EncoderLayer, make_norm
 from nmt.system.machine import pytorch_kernels
 
@@ -136,11 +136,12 @@ class Transformer(TranslationModel):
 
     def reorder(self, state: State, rows: Tensor) -> State:
         """See `TranslationModel.reorder`."""
-        return reorder(state, rows)
+        # On the CPU, `index_select` copies whole rows, while indexing copies number by number.
+        return state._replace(past=[Past.of(layer.buffer.index_select(1, rows)) for layer in state.past])
 
     def keep(self, state: State, sentences: Tensor) -> State:
         """See `TranslationModel.keep`."""
-        return keep(state, sentences)
+        return state._replace(sources=[source.keep(sentences) for source in state.sources])
 
     def lay_out_for_search(self) -> Self:
         """See `TranslationModel.lay_out_for_search`; also look the decoder's weights up once for all searches."""
