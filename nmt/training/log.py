@@ -32,7 +32,8 @@ class Log:
         if not self._writes:
             return
         self._warn_of_damage()
-        write_text(self._path, "".join(f"{line}\n" for line, _ in self._until(progress.update)))
+        records = read_records(self._path)
+        write_text(self._path, "".join(f"{line}\n" for line, r in records if r["update"] <= progress.update))
         self.write(
             {"event": "start", "update": progress.update, "time": time.time(), "process": os.getpid(),
              "hardware": hardware, "code_version": machine.code_version()}
@@ -52,7 +53,7 @@ class Log:
 
     def records(self, update: int) -> Iterator[dict[str, Any]]:
         """Yield the records up to an update."""
-        return (record for _, record in self._until(update))
+        return (record for _, record in read_records(self._path) if record["update"] <= update)
 
     def _warn_of_damage(self) -> None:
         """Warn of whole lines without a record; half a line at the end is normal after a kill."""
@@ -62,9 +63,6 @@ class Log:
                 f"{self._path}: {damaged} of {lines} lines are no records and are left out; the weights are "
                 "not affected"
             )
-
-    def _until(self, update: int) -> Iterator[tuple[str, dict[str, Any]]]:
-        return ((line, record) for line, record in read_records(self._path) if record["update"] <= update)
 
 
 class ProgressMeter:

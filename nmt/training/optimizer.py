@@ -78,12 +78,8 @@ class Float32Muon(optim.Muon):
                     state["momentum_buffer"] = torch.zeros_like(weight)
                 average = state["momentum_buffer"]
                 average.lerp_(weight.grad, 1 - group["momentum"])
-                direction = _nearest_orthogonal(
-                    weight.grad.lerp(average, group["momentum"]),
-                    group["ns_coefficients"],
-                    group["ns_steps"],
-                    group["eps"],
-                )
+                ahead = weight.grad.lerp(average, group["momentum"])  # Nesterov's momentum
+                direction = _nearest_orthogonal(ahead, group["ns_coefficients"], group["ns_steps"], group["eps"])
                 weight.mul_(1 - group["lr"] * group["weight_decay"])
                 weight.add_(direction, alpha=-0.2 * group["lr"] * math.sqrt(max(weight.shape)))
 

@@ -1,6 +1,5 @@
 """Policies of the training loop: what is due after an update, and what to do if a gradient is not a number."""
 
-import math
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -54,21 +53,18 @@ class Milestones:
             return "patience"
         return "updates" if progress.update == self._config.updates else "epochs"
 
-    def end(self, records: Iterable[dict[str, Any]]) -> float:
+    def end(self, records: Iterable[dict[str, Any]]) -> int:
         """Return the last update that the configuration allows, given the records so far.
 
         A training may have run with more patience than it has now.
         """
-        return min(self._total, self._patience_end(records) if self._config.patience else math.inf)
-
-    def _patience_end(self, records: Iterable[dict[str, Any]]) -> float:
         waited = 0
-        for record in records:
+        for record in records if self._config.patience else ():
             if record["event"] == "valid":
                 waited = 0 if record.get("best") else waited + 1
                 if waited == self._config.patience:
-                    return int(record["update"])
-        return math.inf
+                    return min(self._total, int(record["update"]))
+        return self._total
 
 
 def _due(interval: str, update: Update) -> bool:

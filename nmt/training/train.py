@@ -195,7 +195,7 @@ def claim_state(state: Path, wanted: dict[str, Any], config: dict[str, Any]) -> 
         )
         state.unlink()
     mark = state / "identity.json"
-    current = _identity_in(mark) if mark.is_file() else None
+    current = read_json(mark).get("identity") if mark.is_file() else None
     held = mark.is_file() or (state / "checkpoints").is_dir()  # without the mark they may be of any training
     same = current is not None and _without(current, RETENTION) in _suiting(_without(wanted, RETENTION))
     enough = current in _suiting(wanted) or (same and _keeps_enough(state, config["training"]))
@@ -208,7 +208,7 @@ def claim_state(state: Path, wanted: dict[str, Any], config: dict[str, Any]) -> 
             reason = "it has deleted checkpoints that keep_last or keep_best now ask for"
         print(f"{state}: held another training ({reason}); kept as {aside}", file=sys.stderr)
     for earlier in sorted(state.parent.glob(f"{state.name}-{digest(wanted)}-*")):
-        if not state.exists() and _identity_in(earlier / "identity.json") == wanted:
+        if not state.exists() and read_json(earlier / mark.name).get("identity") == wanted:
             earlier.replace(state)  # the state of this training, which had moved aside for another one
     write_json(mark, {"identity": wanted, "config": config})
 
@@ -231,10 +231,6 @@ def _keeps_enough(state: Path, training: dict[str, Any]) -> bool:
     """Return whether a state has all checkpoints that the training's keep_last and keep_best would have kept so far."""
     checkpoints, log = Checkpoints(state / "checkpoints"), (record for _, record in read_records(state / "log.jsonl"))
     return checkpoints.has_kept(log, training["keep_last"], training["keep_best"], training["monitor"])
-
-
-def _identity_in(mark: Path) -> Any:
-    return read_json(mark).get("identity")
 
 
 def already_finished(run: Path, config: Experiment, inputs: dict[str, Any]) -> bool:
