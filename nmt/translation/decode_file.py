@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from dataclasses import astuple
+from dataclasses import astuple, dataclass
 from itertools import islice
 from pathlib import Path
 from types import FrameType
@@ -123,31 +123,18 @@ def _provenance(
     }  # fmt: skip
 
 
+@dataclass
 class Translations:
-    """The translations of a file, written to disk chunk by chunk.
+    """The translations of a file, written to disk chunk by chunk."""
 
-    Args:
-        translator: the model.
-        source: the cleaned file.
-        decoding: settings of the search.
-        pictures: the pictures of the file's lines.
-        chunks: the files for the translations.
-        numbers: the numbers of the chunks to translate.
-    """
-
-    def __init__(
-        self,
-        translator: Translator,
-        source: Path,
-        decoding: Decoding,
-        pictures: Pictures,
-        chunks: Chunks,
-        numbers: range,
-    ) -> None:
-        self.translator, self.source, self.decoding, self.pictures = translator, source, decoding, pictures
-        self.chunks, self.numbers = chunks, numbers
-        self.stop_signal: int | None = None
-        self.cut = 0  # lines that were cut to the model's length, in all chunks so far
+    translator: Translator
+    source: Path  # the cleaned file
+    decoding: Decoding
+    pictures: Pictures  # of the file's lines
+    chunks: Chunks  # the files for the translations
+    numbers: range  # of the chunks to translate
+    stop_signal: int | None = None
+    cut: int = 0  # lines that were cut to the model's length, in all chunks so far
 
     def translate(self, progress: Callable[[int], Any]) -> float:
         """Translate the missing chunks; return the seconds that all chunks took, including earlier attempts."""

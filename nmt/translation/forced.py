@@ -76,15 +76,7 @@ def score_pairs(
         translator: the model, or ensemble.
         sources: raw lines in the model's source language.
         targets: the raw translation of each line.
-        pictures: the pictures of the lines, for a multimodal model; blank pictures by default.
-        progress: called with the number of pairs since the previous call.
-        report_cut: called with the number of sources that were cut; None: a warning says so.
-
-    Returns:
-        See `score_pieces`.
-
-    Raises:
-        ConfigError, DataError: see `score_pieces`.
+        pictures, progress, report_cut: see `score_pieces`; so for what it returns and raises.
     """
     cleaner = Cleaner(translator.cleaning, translator.languages[1])
     cleaner.prepare(targets)

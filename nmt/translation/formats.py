@@ -63,7 +63,7 @@ def likelihood_json(number: int, likelihood: Likelihood | None, vocabulary: Voca
     """
     row: Json = {"line": number, "log_probability": None, "perplexity": None, "tokens": 0}
     if likelihood:
-        values = likelihood.log_probability, likelihood.perplexity, len(likelihood.log_probabilities)
-        row |= dict(zip(("log_probability", "perplexity", "tokens"), values, strict=True))
+        row |= {"log_probability": likelihood.log_probability, "perplexity": likelihood.perplexity}
+        row |= {"tokens": len(likelihood.log_probabilities)}
         row |= {"words": likelihood.words(vocabulary)} if words else {}
     return json.dumps(row, ensure_ascii=False) + "\n"

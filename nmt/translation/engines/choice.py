@@ -1,6 +1,7 @@
 """The choice of the program that searches: PyTorch by `nmt.models.search`, or CTranslate2."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
@@ -26,22 +27,18 @@ for them. With one below 0 it is the other way round.
 """
 
 
+@dataclass
 class Engines:
     """The engines of one model directory; the converted model is loaded when the first search needs it."""
 
-    def __init__(
-        self,
-        folder: Path,
-        models: Sequence[TranslationModel],
-        source: Vocabulary,
-        target: Vocabulary,
-        device: torch.device,
-        workers: int,
-    ) -> None:
-        self.folder, self.models, self.source, self.target = folder, models, source, target
-        self.device, self.workers = device, workers
-        self._fast: FastSearch | None = None
-        self._told = set[str]()
+    folder: Path
+    models: Sequence[TranslationModel]
+    source: Vocabulary
+    target: Vocabulary
+    device: torch.device
+    workers: int
+    _fast: FastSearch | None = None
+    _reported: set[str] = field(default_factory=set)  # the reasons against CTranslate2
 
     def choose(self, decoding: Decoding) -> FastSearch | None:
         """Return the search of CTranslate2, or None for that of PyTorch.
@@ -55,8 +52,8 @@ class Engines:
         if decoding.engine == "torch":
             return None
         if reason := self._obstacle(decoding):
-            if reason not in self._told:
-                self._told.add(reason)
+            if reason not in self._reported:
+                self._reported.add(reason)
                 say(f"engine: auto takes torch, because {reason}")
             return None
         if not self._fast:
