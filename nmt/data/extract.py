@@ -117,9 +117,8 @@ def _absence(path: Path, folder: Path) -> str:
         return "an empty line in the list"
     if path.is_dir():
         return "a folder"
-    return (
-        "no such file" if path.name == path.name.strip() else "no such file; remove the spaces at the ends of its name"
-    )
+    spaces = "" if path.name == path.name.strip() else "; remove the spaces at the ends of its name"
+    return f"no such file{spaces}"
 
 
 def _warn_of_blank(faulty: dict[Path, str], pictures: int, names: Path, out: Path) -> None:

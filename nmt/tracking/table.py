@@ -142,7 +142,7 @@ class _Sender:
         run = find_or_create_run(self.client, self.experiment, title, tags)
         try:
             describe(self.client, run, params, tags)
-            model = self._model(row, scores, params, parent) if row["system"] else None
+            model = self._model(scores, params, parent) if row["system"] else None
             corpora = self._corpora(row["system"], row["test"])
             corpus = next((corpus for corpus in corpora if corpus["languages"] == row["languages"]), corpora[0])
             dataset = self._dataset(corpus, row["system"], row["test"], row["references_sha256"]["tokenised"])
@@ -156,14 +156,10 @@ class _Sender:
         finish(self.client, run)
         return run, model
 
-    def _model(self, row: Json, scores: Path, params: dict[str, str], run: str | None) -> "LoggedModel | None":
+    def _model(self, scores: Path, params: dict[str, str], run: str | None) -> "LoggedModel | None":
         """The logged model behind the record of its scores, ``SYSTEM/seedN/SELECTION/TEST/DECODING/scores.json``."""
         parts = scores.parts[-6:-3]
-        own = {
-            key: value
-            for key, value in params.items()
-            if not key.startswith("decoding.") and key not in ("row", "test")
-        }
+        own = {k: value for k, value in params.items() if not k.startswith("decoding.") and k not in ("row", "test")}
         folder = self.layout.runs(self.name).joinpath(*parts, "model")
         return logged_model(self.client, self.experiment, folder, run, own, self.models)
 

@@ -21,18 +21,9 @@ _INDEFINITE = {
     "dative": {"m": "einem", "f": "einer", "n": "einem"},
 }  # no genitive: owners are always definite
 # Adjective endings other than -en: weak after der, mixed after ein, strong after a numeral without article.
-_WEAK = {
-    "nominative": {"m": "e", "f": "e", "n": "e"},
-    "accusative": {"f": "e", "n": "e"},
-}
-_MIXED = {
-    "nominative": {"m": "er", "f": "e", "n": "es"},
-    "accusative": {"f": "e", "n": "es"},
-}
-_STRONG = {
-    "nominative": {_PLURAL: "e"},
-    "accusative": {_PLURAL: "e"},
-}
+_WEAK = {"nominative": {"m": "e", "f": "e", "n": "e"}, "accusative": {"f": "e", "n": "e"}}
+_MIXED = {"nominative": {"m": "er", "f": "e", "n": "es"}, "accusative": {"f": "e", "n": "es"}}
+_STRONG = {"nominative": {_PLURAL: "e"}, "accusative": {_PLURAL: "e"}}
 _CONTRACTIONS = {"in dem": "im", "an dem": "am", "von dem": "vom"}
 
 
