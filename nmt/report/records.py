@@ -6,9 +6,10 @@ Records are logs, translations and scores, and the attention that a figure shows
 import json
 import shutil
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from nmt.config.table import Table
+from nmt.config.table import Row, Table
 from nmt.plan.layout import Layout
 from nmt.system.errors import DataError, fitting
 from nmt.system.files import Json, atomic_directory
@@ -25,34 +26,56 @@ WARNINGS_OF_ROW = tuple(record_of(Path(file)).name for file in ("hypotheses.txt"
 ALIGNMENTS = "alignments.json"
 
 
-def attended(name: str, table: Table, layout: Layout, seeds: Sequence[int]) -> list[Path]:
-    """Return the files with the data of a table's attention figures."""
-    return [
-        layout.scores(name, row, table.tests[0], seed) / ALIGNMENTS
-        for figure in table.figures for row, seed in table.attention_rows(figure, seeds)
-    ]  # fmt: skip
+@dataclass
+class Results:
+    """The results of one table: its trainings, translations and scores, and where they are."""
+
+    name: str
+    table: Table
+    layout: Layout
+    seeds: Sequence[int]  # of systems that name none
+
+    def seeds_of(self, system: str) -> Sequence[int]:
+        """The seeds of a system's trainings."""
+        return self.table.seeds_of(system, self.seeds)
+
+    def run(self, system: str, seed: int | str) -> Path:
+        """The folder of a training."""
+        return self.layout.run(self.name, system, seed)
+
+    def folders(self, row: Row) -> dict[int | str, Path]:
+        """The folders of a row's translations and scores, by the seeds of the models."""
+        test, models = self.table.test_of(row), self.table.models_of(row, self.seeds)
+        return {model: self.layout.scores(self.name, row, test, model) for model in models}
+
+    def attended(self) -> list[Path]:
+        """The files with the data of the attention figures."""
+        return [
+            self.folders(row)[seed] / ALIGNMENTS
+            for figure in self.table.figures for row, seed in self.table.attention_rows(figure, self.seeds)
+        ]  # fmt: skip
 
 
-def keep(name: str, table: Table, layout: Layout, seeds: Sequence[int]) -> None:
+def keep(results: Results) -> None:
     """Copy the records of a table's runs to the same places below `Layout.records`, either all or none.
 
     Raises:
         DataError: a file is missing.
     """
-    paths, warnings = dict.fromkeys(attended(name, table, layout, seeds)), list[Path]()
-    for row in (row for row in table.rows if row.is_scored):
-        runs = [layout.run(name, row.system, seed) for seed in table.seeds_of(row.system, seeds)] if row.system else []
-        scores = [layout.scores(name, row, table.test_of(row), model) for model in table.models_of(row, seeds)]
+    paths, warnings = dict.fromkeys(results.attended()), list[Path]()
+    for row in (row for row in results.table.rows if row.is_scored):
+        runs = [results.run(row.system, seed) for seed in results.seeds_of(row.system)] if row.system else []
+        scores = results.folders(row).values()
         paths |= dict.fromkeys([run / file for run in runs for file in OF_RUN])
         paths |= dict.fromkeys([folder / file for folder in scores for file in (OF_ROW if row.system else OF_OUTPUT)])
         warnings += [run / file for run in runs for file in WARNINGS_OF_RUN]
         warnings += [folder / file for folder in scores for file in WARNINGS_OF_ROW]
     paths |= dict.fromkeys(path for path in warnings if path.is_file())
-    with atomic_directory(layout.records(name)) as out:
+    with atomic_directory(results.layout.records(results.name)) as out:
         for path in paths:
             if not path.is_file():
                 raise DataError(f"{path}: no such file; delete its folder and run the workflow again")
-            copy = out / path.relative_to(layout.runs(name))
+            copy = out / path.relative_to(results.layout.runs(results.name))
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, copy)
 

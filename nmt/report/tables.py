@@ -7,18 +7,17 @@ import operator
 import os
 import statistics
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from nmt.config.system import System
 from nmt.config.table import ALWAYS, OVERLAYS, Figure, Row, Table
 from nmt.corpora.catalogue import TRAIN_SAMPLE, TRAINING, declared, with_corpus_of
-from nmt.plan.layout import Layout
 from nmt.plan.systems import experiment, published_config
 from nmt.plan.warned import row_warnings
 from nmt.report.corpora import chart
 from nmt.report.figures.plots import TITLES
-from nmt.report.records import read_log, train_nll
+from nmt.report.records import Results, read_log, train_nll
 from nmt.scoring.samples import samples
 from nmt.scoring.significance import compare
 from nmt.scoring.summary import distinct, mean, statistic
@@ -32,14 +31,8 @@ PROTOCOLS = ("tokenised", "detokenised")
 Comparable = tuple[str, str, str]
 
 
-def build(name: str, table: Table, layout: Layout, seeds: Sequence[int]) -> Json:
-    """Collect the data of a table from the results folder.
-
-    Args:
-        name: of the table.
-        table: its systems and rows.
-        layout: of the results folder.
-        seeds: of systems that name no seeds.
+def build(results: Results) -> Json:
+    """Collect the data of a table from its results.
 
     Returns:
         JSON: ``rows`` in the order of the table file, ``systems`` (configuration and trainings), ``data``,
@@ -49,10 +42,10 @@ def build(name: str, table: Table, layout: Layout, seeds: Sequence[int]) -> Json
     Raises:
         DataError: a result is missing.
     """
-    gather = _Gather(name, table, layout, seeds)
+    gather, table = _Gather(**vars(results)), results.table
     data = gather.data()
     return {
-        "name": name, **description(table), "tests": table.tests, "limit": layout.limit,
+        "name": results.name, **description(table), "tests": table.tests, "limit": results.layout.limit,
         "synthetic": any(corpus["synthetic"] for corpus in data), "rows": gather.rows(), "data": data,
         "metrics": gather.metrics, "subwords": gather.subwords(),
         "systems": {system: gather.system(system) for system in gather.trained},
@@ -97,24 +90,17 @@ def difference(published: Json, ours: Json, meteor: Json | None) -> Json:
     return {metric: ours[metric]["mean"] - published[metric] for metric in same}
 
 
-class _Gather:
-    """The results of one table."""
+@dataclass
+class _Gather(Results):
+    """Reads the results of one table."""
 
-    def __init__(self, name: str, table: Table, layout: Layout, seeds: Sequence[int]) -> None:
-        self.name, self.table, self.layout, self._seeds = name, table, layout, seeds
+    def __post_init__(self) -> None:
+        table = self.table
         self.trained = list(dict.fromkeys(row.system for row in table.rows if row.system))
         self.metrics = list(dict.fromkeys([*table.metrics, *(m for row in table.rows for m in published(row))]))
         self.measured = [*ALWAYS, *table.requested_metrics]
         self.signed = [metric for metric in self.measured if metric != "exact" or metric in self.metrics]
         self._scores: dict[Path, Json] = {}
-
-    def seeds(self, system: str) -> Sequence[int]:
-        return self.table.seeds_of(system, self._seeds)
-
-    def folders(self, row: Row) -> dict[int | str, Path]:
-        """The folders of a row's translations and scores, by the seeds of the models."""
-        test, models = self.table.test_of(row), self.table.models_of(row, self._seeds)
-        return {model: self.layout.scores(self.name, row, test, model) for model in models}
 
     def scores(self, row: Row) -> list[Json]:
         """The content of each model's ``scores.json``."""
@@ -134,7 +120,7 @@ class _Gather:
         losses = {"nll_valid": [model.get("valid_loss") for model in models], "nll_train": list[float | None]()}
         for model in models:
             single = len(model["checkpoints"]) == 1  # an average of several checkpoints has no training loss
-            log = read_log(self.layout.run(self.name, row.system, model["seed"])) if single else []
+            log = read_log(self.run(row.system, model["seed"])) if single else []
             losses["nll_train"].append(train_nll(log, model["update"], model["epoch"]) if single else None)
         return {
             name: statistic([{"score": value, "low": None, "high": None} for value in values])
@@ -156,17 +142,13 @@ class _Gather:
     def comparable(self, row: Row) -> Comparable:
         """Test set, languages and raw references. Rows that share all three can be compared."""
         references = self.scores(row)[0]["references_sha256"]["detokenised"]
-        return self.table.test_of(row), self.text(row).languages, references
-
-    def text(self, row: Row) -> System:
-        """The system whose corpus, languages and cleaning a row has."""
-        return self.table.text(row)
+        return self.table.test_of(row), self.table.text(row).languages, references
 
     def quoted(self, row: Row) -> Json:
         """A published figure for reference only."""
         return {
             "label": row.label, "quoted": not row.is_scored, "note": row.note, "test": self.table.test_of(row),
-            "published": published(row), "languages": self.text(row).languages if row.is_scored else None,
+            "published": published(row), "languages": self.table.text(row).languages if row.is_scored else None,
         }  # fmt: skip
 
     def given(self, row: Row) -> Json:
@@ -187,11 +169,11 @@ class _Gather:
         scored["scores"]["training"] = self.nll(row, made)
         return self.quoted(row) | {
             "system": row.system, "at": row.at, "decoding": row.decoding.model_dump(mode="json"),
-            "seeds": list(self.seeds(row.system)), "ensemble": row.ensemble,
+            "seeds": list(self.seeds_of(row.system)), "ensemble": row.ensemble,
             **{key: scored[key] for key in ("scores", "difference", "meteor", "precisions")},
             "checkpoints": [{key: m.get(key) for key in ("seed", "update", "epoch", "checkpoints")} for m in made],
             "training_seconds": mean(model.get("training_seconds") for model in made),
-            "text_seconds": augment.seconds(self.corpus(self.text(row))),
+            "text_seconds": augment.seconds(self.corpus(self.table.text(row))),
             "decoding_seconds": mean(scores["decoding"].get("seconds") for scores in each),
             "valid_loss": mean(model.get("valid_loss") for model in made),
             "valid_bleu": mean(model.get("valid_bleu") for model in made),
@@ -208,6 +190,7 @@ class _Gather:
         results = {p: {m: statistic([scores[p][m] for scores in each]) for m in self.measured} for p in PROTOCOLS}
         if "words" in each[0]["tokenised"]:
             results["tokenised"]["words"] = statistic([scores["tokenised"]["words"] for scores in each])
+        tested = self.corpus(with_corpus_of(self.table.text(row), self.table.test_of(row)))
         meteor = each[0]["tokenised"].get("meteor")
         ours = results["tokenised"]
         precisions = zip(*(scores["tokenised"]["bleu"]["precisions"] for scores in each), strict=True)
@@ -216,7 +199,7 @@ class _Gather:
             "meteor": {key: meteor[key] for key in ("modules", "reduced")} if meteor else None,
             "precisions": [statistics.fmean(values) for values in precisions],
             "references_sha256": each[0]["references_sha256"],
-            "synthetic": bool(self.corpus(with_corpus_of(self.text(row), self.table.test_of(row))).get("synthetic")),
+            "synthetic": bool(tested.get("synthetic")),
         }  # fmt: skip
 
     def records(self, row: Row) -> list[str]:
@@ -225,7 +208,7 @@ class _Gather:
 
     def warnings(self, row: Row) -> Json:
         """The warnings that touch a row's scores, as ``warnings``; nothing if there are none."""
-        found = row_warnings(self.name, self.table, row, self.layout, self._seeds)
+        found = row_warnings(self.name, self.table, row, self.layout, self.seeds)
         touching = [asdict(warning) for warning in found if warning.scores]
         return {"warnings": touching} if touching else {}
 
@@ -264,21 +247,12 @@ class _Gather:
         Raises:
             DataError: a training had other settings.
         """
-        keys = (
-            "updates",
-            "epochs",
-            "seconds",
-            "stopped",
-            "tokens_per_second",
-            "parameters",
-            "hardware",
-            "code_version",
-            "starts",
-        )
+        counts = ("updates", "epochs", "seconds", "stopped", "tokens_per_second", "parameters")
+        keys = (*counts, "hardware", "code_version", "starts")
         trainings, settings = [], self.table.systems[system]
         expected = Experiment.model_validate_json(experiment(settings))
-        for seed in self.seeds(system):
-            path = self.layout.run(self.name, system, seed) / "training.json"
+        for seed in self.seeds_of(system):
+            path = self.run(system, seed) / "training.json"
             training = read_json(path)
             if not expected.matches(training):
                 raise DataError(
@@ -287,8 +261,7 @@ class _Gather:
                 )
             start = {"initialise": training["initialise"]} if "initialise" in training else {}
             trainings.append({"seed": seed, **{key: training.get(key) for key in keys}, **start})
-        config = published_config(settings)
-        return {"config": config, "trainings": trainings}
+        return {"config": published_config(settings), "trainings": trainings}
 
     def data(self) -> list[Json]:
         """Each cleaned corpus, with the systems that use it and the splits that they use."""
@@ -303,7 +276,7 @@ class _Gather:
 
     def _tested(self, row: Row) -> tuple[str, str]:
         """The pair of languages and the test set of a row."""
-        return self.text(row).languages, self.table.test_of(row)
+        return self.table.text(row).languages, self.table.test_of(row)
 
     def _corpus(self, folder: Path, uses: Sequence[tuple[System, str, str]]) -> Json:
         system = uses[0][0]
@@ -329,7 +302,7 @@ class _Gather:
     def _left_out(self, split: str, systems: Sequence[str]) -> Json:
         """The pairs of a split that are too long for the models, by system, as ``too_long``; nothing if none is."""
         key = {"train": "too_long", "valid": "too_long_valid"}.get(split)
-        runs = {name: self.layout.run(self.name, name, self.seeds(name)[0]) for name in systems if key}
+        runs = {name: self.run(name, self.seeds_of(name)[0]) for name in systems if key}
         counts = {name: read_json(run / "training.json").get(key) for name, run in runs.items()}
         return {"too_long": found} if (found := {name: count for name, count in counts.items() if count}) else {}
 
@@ -344,7 +317,7 @@ class _Gather:
 
     def _encoded(self, encoded: Path, pair: str, names: Sequence[str]) -> Json:
         system = self.table.systems[names[0]].of_pair(pair)
-        run = self.layout.run(self.name, names[0], self.seeds(names[0])[0])
+        run = self.run(names[0], self.seeds_of(names[0])[0])
         tested = [self._tested(row) for row in self.table.rows if row.system in names]
         tests = [test for languages, test in tested if languages == pair and test != TRAIN_SAMPLE]
         texts = {

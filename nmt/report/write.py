@@ -20,7 +20,7 @@ from nmt.report.figures import plots
 from nmt.report.figures.heatmaps import Overlay, Panel, draw, draw_over, readable
 from nmt.report.figures.profiles import PROFILES, Texts, divided, draw_profile
 from nmt.report.grids import grids
-from nmt.report.records import ALIGNMENTS, keep, read_log
+from nmt.report.records import ALIGNMENTS, Results, keep, read_log
 from nmt.report.tables import build
 from nmt.system.errors import DataError
 from nmt.system.files import Json, atomic_directory, read_json, write_json, write_text
@@ -46,9 +46,10 @@ def report(
     Raises:
         DataError: a result is missing.
     """
-    data = build(name, table, layout, seeds)
-    _draw(name, table, layout, seeds, layout.figures(name), images or {}, data["data"])
-    keep(name, table, layout, seeds)
+    results = Results(name, table, layout, seeds)
+    data = build(results)
+    _draw(results, images or {}, data["data"])
+    keep(results)
     write_pages(data, layout)
 
 
@@ -61,30 +62,20 @@ def write_pages(data: Json, layout: Layout) -> None:
     write_text(out.with_name(f"{name}.html"), html.render(data, layout.figures(name)))
 
 
-def _draw(
-    name: str,
-    table: Table,
-    layout: Layout,
-    seeds: Sequence[int],
-    out: Path,
-    images: Mapping[str, Images],
-    corpora: list[Json],
-) -> None:
-    """Draw all figures of a table into a folder. The folder is replaced as a whole."""
+def _draw(results: Results, images: Mapping[str, Images], corpora: list[Json]) -> None:
+    """Draw all figures of a table into their folder, which is replaced as a whole."""
+    table = results.table
     systems = dict.fromkeys(row.system for row in table.rows if row.system)
-    curves = {
-        system: [read_log(layout.run(name, system, seed)) for seed in table.seeds_of(system, seeds)]
-        for system in systems
-    }
+    curves = {name: [read_log(results.run(name, seed)) for seed in results.seeds_of(name)] for name in systems}
     widths = [table.systems[system].model.width for system in systems]
-    with atomic_directory(out) as folder:
+    with atomic_directory(results.layout.figures(results.name)) as folder:
         for figure in table.figures:
             if figure == "alignment":
-                _draw_alignments(name, table, layout, seeds, folder / figure)
+                _draw_alignments(results, folder / figure)
             elif figure in OVERLAYS:
-                _draw_picture(name, table, layout, seeds, folder / figure, images)
+                _draw_picture(results, folder / figure, images)
             elif figure in PROFILES:
-                draw_profile(figure, _texts(name, table, layout, seeds), folder / figure)
+                draw_profile(figure, _texts(results), folder / figure)
             else:
                 shown = widths if figure == "positions-across" else [REPORTED, *widths]
                 width = max(shown, default=REPORTED)  # no system is trained
@@ -93,33 +84,32 @@ def _draw(
             chart.draw_filters(corpora, folder / chart.NAME)
 
 
-def _texts(name: str, table: Table, layout: Layout, seeds: Sequence[int]) -> dict[str, Texts]:
+def _texts(results: Results) -> dict[str, Texts]:
     """The translations of each system's first row on the first test set, by its first seed."""
-    found: dict[str, Texts] = {}
+    found, table = dict[str, Texts](), results.table
     for row in table.rows:
         if row.system and row.system not in found and table.test_of(row) == table.tests[0] and not row.ensemble:
-            folder = layout.scores(name, row, table.tests[0], table.seeds_of(row.system, seeds)[0])
-            system = table.text(row)
+            folder, system = next(iter(results.folders(row).values())), table.text(row)
             of_row = (folder / "hypotheses.tok", folder / "references.tok")
-            files = (*of_row, layout.clean(system) / f"train.{system.target}")
+            files = (*of_row, results.layout.clean(system) / f"train.{system.target}")
             ours, theirs, training = (divided(read_lines(file), system.target) for file in files)
             counts = Counter(word for line in training for word in line.split())
             found[row.system] = Texts(list(ours), list(theirs), counts)
     return found
 
 
-def _draw_alignments(name: str, table: Table, layout: Layout, seeds: Sequence[int], out: Path) -> None:
+def _draw_alignments(results: Results, out: Path) -> None:
     """Draw the attention over the source, one panel per system with attention.
 
     A panel shows the system's first row on the first test set. The sentences are those of the table's sample_lines,
     else the first recorded sentence of a legible length.
     """
     alignments = {
-        str(row.system): read_json(layout.scores(name, row, table.tests[0], seed) / ALIGNMENTS, list)
-        for row, seed in table.attention_rows("alignment", seeds)
+        str(row.system): read_json(results.folders(row)[seed] / ALIGNMENTS, list)
+        for row, seed in results.table.attention_rows("alignment", results.seeds)
     }
     recorded = {system: sentences for system, sentences in alignments.items() if sentences}
-    lines = table.sample_lines or [_legible(next(iter(recorded.values())))["line"]]
+    lines = results.table.sample_lines or [_legible(next(iter(recorded.values())))["line"]]
     panels = [
         Panel(f"{system}, sentence {line}", np.array(s["weights"]), s["target"], s["source"])
         for line in lines for system, sentences in recorded.items() for s in sentences if s["line"] == line
@@ -132,16 +122,11 @@ def _legible(sentences: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return next((sentence for sentence in sentences if len(sentence["source"]) in LEGIBLE), sentences[0])
 
 
-def _draw_picture(
-    name: str, table: Table, layout: Layout, seeds: Sequence[int], out: Path, images: Mapping[str, Images]
-) -> None:
+def _draw_picture(results: Results, out: Path, images: Mapping[str, Images]) -> None:
     """Draw the attention over a sentence's picture, by layer and head or by word: the first row of a multimodal model.
 
     Args:
-        name: of the table.
-        table: its systems and rows.
-        layout: of the results folder.
-        seeds: of systems that name no seeds.
+        results: of the table.
         out: path without an ending; its name is that of the figure.
         images: the user's pictures, by corpus.
 
@@ -150,9 +135,9 @@ def _draw_picture(
     """
     from nmt.data.extract import read_square
 
-    [(row, seed)] = table.attention_rows(OVERLAYS[0], seeds)
-    system, test = table.systems[row.system or ""], table.tests[0]
-    folder = layout.scores(name, row, test, seed)
+    table = results.table
+    [(row, seed)] = table.attention_rows(OVERLAYS[0], results.seeds)
+    system, folder = table.systems[row.system or ""], results.folders(row)[seed]
     sentence = _legible(read_json(folder / ALIGNMENTS, list))
     of_words = out.name == "picture-words"
     if ("image_rows" if of_words else "image") not in sentence:
@@ -162,9 +147,9 @@ def _draw_picture(
     panels = by_word(sentence) if of_words else _by_head(sentence)
     across = min(WORDS, len(panels)) if of_words else len(sentence["image"][0])
     assert isinstance(system.model, MultimodalConfig)
-    about = f"model: {name}/{row.system}, seed {seed}, {row.at}; regions: {system.model.backbone}"
+    about = f"model: {results.name}/{row.system}, seed {seed}, {row.at}; regions: {system.model.backbone}"
     about += "; last layer, mean of the heads" if of_words else "; sum over the words"
-    picture = read_square(picture_of(layout, images, system.corpus, test, line))
+    picture = read_square(picture_of(results.layout, images, system.corpus, table.tests[0], line))
     draw_over(picture, panels, f"{source} → {target}", out, across, about)
 
 

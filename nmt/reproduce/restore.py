@@ -6,7 +6,7 @@ from pathlib import Path
 
 from nmt.config.table import Row
 from nmt.plan.plan import Plan
-from nmt.report.records import OF_ROW, OF_RUN, WARNINGS_OF_ROW, WARNINGS_OF_RUN, attended
+from nmt.report.records import OF_ROW, OF_RUN, WARNINGS_OF_ROW, WARNINGS_OF_RUN, Results
 from nmt.reproduce.runs import Run, lacks_inputs, say
 from nmt.scoring.score import ENDINGS, compared_with
 from nmt.system.files import atomic_directory, read_json, sha256
@@ -106,7 +106,7 @@ def _records(run: Run) -> dict[Path, Path]:
     """The files of a run that have records, each with its record."""
     folders, table, seeds = run.score_folders(), run.plan.table(run.table), run.plan.settings.seeds
     training = [] if run.members else [run.folder / file for file in OF_RUN]
-    attention = [path for path in attended(run.table, table, run.layout, seeds) if path.parent in folders]
+    attention = [path for path in Results(run.table, table, run.layout, seeds).attended() if path.parent in folders]
     rows = [folder / file for folder in folders for file in OF_ROW]
     return {path: _record(run, path) for path in (*training, *attention, *rows)}
 

@@ -24,7 +24,7 @@ from nmt.report.grid import Grid
 from nmt.report.grids import figure_notes, grids
 from nmt.report.html import marks
 from nmt.report.markdown import escape, render, table
-from nmt.report.records import keep, train_nll
+from nmt.report.records import Results, keep, train_nll
 from nmt.report.write import report
 from nmt.scoring.significance import compare
 from nmt.system.errors import DataError
@@ -206,7 +206,7 @@ def test_a_record_that_is_missing_is_named_and_the_old_ones_stay(tmp_path: Path)
     gone = built.layout.scores("toy", built.table.rows[0], "test", 1) / "hypotheses.detok"
     gone.unlink()
     with pytest.raises(DataError, match=re.escape(str(gone))):
-        keep("toy", built.table, built.layout, [1])
+        keep(Results("toy", built.table, built.layout, [1]))
     assert sorted(built.layout.records("toy").rglob("*")) == before
 
 
