@@ -1,7 +1,6 @@
 """Write the overview of all tables: the rows with a published BLEU, grouped by report, as Markdown and as a figure."""
 
 import os
-import warnings
 from itertools import groupby
 from pathlib import Path
 
@@ -9,8 +8,8 @@ from matplotlib import pyplot
 from matplotlib.axes import Axes
 
 from nmt.report.cells import bounds, hardware, published, statistic, training_time
-from nmt.report.figures.heatmaps import font_families
-from nmt.report.figures.plots import COLOURS, STYLE, save
+from nmt.report.figures.heatmaps import style
+from nmt.report.figures.plots import COLOURS, save
 from nmt.report.grid import Grid
 from nmt.report.markdown import Markdown, table
 from nmt.system.errors import DataError
@@ -109,14 +108,8 @@ def draw(groups: Groups, out: Path) -> None:
     columns = _columns(groups)
     heights = [[MARGIN + LINE * len(groups[report]) for report in column] for column in columns]
     letters = "".join(report + "".join(row["label"] for row in rows) for report, rows in groups.items())
-    fonts = {"font.family": font_families(letters)}
-    with (
-        warnings.catch_warnings(),
-        pyplot.rc_context(
-            STYLE | fonts | {"font.size": 8, "axes.titlesize": 9, "axes.titlepad": 4, "ytick.major.size": 0}
-        ),
-    ):
-        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # `font_families` has already warned
+    small = {"font.size": 8, "axes.titlesize": 9, "axes.titlepad": 4, "ytick.major.size": 0}
+    with style(letters, **small):
         size = (8.5 * len(columns), 0.3 + max(map(sum, heights)))
         canvas = pyplot.figure(figsize=size, dpi=100, layout="constrained")
         parts = canvas.subfigures(1, len(columns), squeeze=False)[0]

@@ -70,15 +70,8 @@ def _site(results: Path, out: Path, tables: dict[str, Json | None]) -> None:
 def _entry(name: str, data: Json | None, address: str) -> Json:
     """A table in the summary: its name, one line, its best row, and published beside ours on one scale."""
     if data is None:
-        return {
-            "name": name,
-            "address": address,
-            "title": "Figures",
-            "report": "",
-            "data": None,
-            "best": None,
-            "words": name,
-        }
+        empty = {"report": "", "data": None, "best": None}
+        return {"name": name, "address": address, "title": "Figures", "words": name} | empty
     scored = [row for row in data["rows"] if not row["quoted"] and row["test"] == data["tests"][0]]
     best = max(scored, key=lambda row: row["scores"]["tokenised"]["bleu"]["mean"], default=None)
     bleu = best["scores"]["tokenised"]["bleu"] if best else None

@@ -5,7 +5,8 @@ import math
 import textwrap
 import unicodedata
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate
@@ -70,8 +71,7 @@ def draw(panels: Sequence[Panel], title: str, out: Path, across: int | None = No
     """
     maps = [Panel(p.title, p.weights, readable(p.rows), readable(p.columns)) for p in panels]
     letters = "".join([title, *(text for p in maps for text in (p.title, *p.rows, *p.columns))])
-    with pyplot.rc_context({**STYLE, "font.family": font_families(letters)}), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # `font_families` has already warned
+    with style(letters):
         canvas = pyplot.figure()
         places, width, height = _places(maps, across or math.ceil(math.sqrt(len(maps))), _ruler(canvas))
         above = _head(canvas, title, max(width + BAR[2], 4.0), height)
@@ -200,8 +200,7 @@ def draw_over(picture: Any, panels: Sequence[Overlay], title: str, out: Path, ac
         about: the model that attends, and what it attends to.
     """
     rows, letters = math.ceil(len(panels) / across), "".join([title, about, *(panel.title for panel in panels)])
-    with pyplot.rc_context({**STYLE, "font.family": font_families(letters)}), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing from font")
+    with style(letters):
         width = PICTURE * (across + 1)
         head = [line for text in (html.unescape(title), about) for line in textwrap.wrap(text, int(width * 11))]
         size = width, (PICTURE + 0.25) * rows + 0.2 + LINE * len(head)
@@ -222,6 +221,14 @@ def _show(axes: Any, picture: Any, title: str) -> None:
     axes.imshow(np.asarray(picture))
     axes.set_axis_off()
     axes.set_title(title, fontsize=9, pad=3, parse_math=False)
+
+
+@contextmanager
+def style(letters: str, **more: Any) -> Iterator[None]:
+    """Draw in the style of the project, with fonts that have these letters; more settings of matplotlib may follow."""
+    with pyplot.rc_context(STYLE | {"font.family": font_families(letters)} | more), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # `font_families` has already warned
+        yield
 
 
 def font_families(text: str) -> list[str]:

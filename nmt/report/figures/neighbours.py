@@ -1,7 +1,6 @@
 """Draw pictures next to the pictures with the most similar features, to check what the features represent."""
 
 import json
-import warnings
 from pathlib import Path
 
 import numpy as np
@@ -73,7 +72,7 @@ def _draw(sheet: list[list[tuple[str, float | None]]], folder: Path, out: Path) 
     from nmt.report.figures.plots import STYLE, save
 
     lines, across = len(sheet), len(sheet[0])
-    with pyplot.rc_context(STYLE), warnings.catch_warnings():
+    with pyplot.rc_context(STYLE):
         canvas, axes = pyplot.subplots(
             lines, across, figsize=(SIZE * across, (SIZE + 0.2) * lines), layout="constrained", squeeze=False
         )
