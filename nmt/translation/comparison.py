@@ -35,7 +35,7 @@ def compare_with_export(model: Path, export: Path, source: Path, reference: Path
     threads = processes_for("cpu")
     theirs = ExportedModel(export, "cpu", threads)
     ours = Translator.load(model, "cpu", threads, threads).toward(theirs.target_language, theirs.source_language)
-    how = Comparison(lowercase=ours.cleaning.lowercase)
+    how = Comparison(lowercase=ours.cleaning.lowercase, language=theirs.target_language)
 
     def measure(translate: Callable[[Sequence[str]], list[str]], weights: Path) -> tuple[list[str], Json]:
         started = time.perf_counter()

@@ -414,6 +414,14 @@ def test_a_wrong_declaration_is_explained(train: str, message: str) -> None:
     assert message in str(error.value) and "config.yaml" in str(error.value)
 
 
+def test_languages_with_their_files_and_a_part_are_a_source() -> None:
+    short = parse(CustomCorpus, "train: {en: a.en, de: a.de, slice: {by: en, per_mille: [0, 9]}}", "config.yaml")
+    long = "train: {files: {en: a.en, de: a.de}, slice: {by: en, per_mille: [0, 9]}}"
+    assert short == parse(CustomCorpus, long, "config.yaml")
+    with pytest.raises(ConfigError, match="unknown key"):
+        parse(CustomCorpus, "train: {en: a.en, de: a.de, columns: [en, de]}", "config.yaml")
+
+
 def test_downloads_are_recorded_and_then_enforced(tmp_path: Path) -> None:
     mirror, lock, url = tmp_path / "mirror", tmp_path / "corpora.lock.json", "https://example.org/set/a.tmx?v=1"
     place = mirror / "example.org/set/a.tmx_v_1"

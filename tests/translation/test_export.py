@@ -25,7 +25,7 @@ from nmt.system.files import read_json, write_json, write_text
 from nmt.text.cleaner import Cleaner, restore
 from nmt.text.subwords import Vocabulary
 from nmt.training.checkpoint import weights_of, write_tensors
-from nmt.translation import standalone
+from nmt.translation import comparison, standalone
 from nmt.translation.engines.bundle import bundle
 from nmt.translation.translator import Translator
 
@@ -344,3 +344,21 @@ def test_half_the_size_translates_alike(model: Path, tmp_path: Path) -> None:
     assert all(file.stat().st_mode & 0o200 for file in (tmp_path / "copy").iterdir())
     made = read_json(tmp_path / "half" / "provenance.json")
     assert made["rounded_from_sha256"] == read_json(model / "provenance.json")["weights_sha256"]
+
+
+def test_a_check_scores_with_the_tokeniser_of_the_language(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "source").write_text("A dog.\n" * 2)
+    (tmp_path / "reference").write_text("一只狗在公园里看猫。\n" * 2)
+    for weights in ("weights.safetensors", "model.bin"):
+        (tmp_path / weights).touch()
+    found = types.SimpleNamespace(
+        source_language="en",
+        target_language="zh",
+        cleaning=Cleaning(),
+        translate=lambda lines: ["一只狗在公园里看狗。"] * 2,
+    )
+    found.toward = lambda *_: found
+    monkeypatch.setattr(comparison, "ExportedModel", lambda *_: found)
+    monkeypatch.setattr(comparison.Translator, "load", lambda *_: found)
+    made = comparison.compare_with_export(tmp_path, tmp_path, tmp_path / "source", tmp_path / "reference")
+    assert "tok:zh" in made["model"]["bleu"]["signature"] and made["export"]["bleu"]["score"] > 50

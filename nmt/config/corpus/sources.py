@@ -131,6 +131,8 @@ class TextSource(Strict):
 
 _OF_SOURCE = ("languages", "columns", "codes", "member", "format", "sha256")
 """Keys that describe a file with all languages."""
+_OF_ANY = {"name", "lines", "slice", "licence"}
+"""Keys that may stand beside languages and their files."""
 
 
 def _listed(value: Any) -> Any:
@@ -141,11 +143,12 @@ def _listed(value: Any) -> Any:
 
 
 def _whole(source: Any) -> Any:
-    """Write the short form of a source, languages and their files and perhaps a name, with its key ``files``."""
-    if not isinstance(source, dict) or (source.keys() - {"name"}) & TextSource.model_fields.keys():
+    """Write the short form of a source, languages and their files and perhaps a part, with its key ``files``."""
+    fields = TextSource.model_fields.keys()
+    if not isinstance(source, dict) or (source.keys() & fields) - _OF_ANY or not source.keys() - fields:
         return source
-    name = {"name": source["name"]} if "name" in source else {}
-    return name | {"files": {key: value for key, value in source.items() if key != "name"}}
+    beside = {key: value for key, value in source.items() if key in fields}
+    return beside | {"files": {key: value for key, value in source.items() if key not in fields}}
 
 
 Split = Annotated[
