@@ -108,9 +108,10 @@ def start(folder: Path, jobs: dict[str, Experiment], corpora: tuple[Path, Path],
 
 
 def ended(processes: list[BaseProcess], folder: Path) -> tuple[list[int | None], str]:
-    """Exit codes, and all that was said."""
+    """Exit codes, and all that was said; none goes on after a test that waited too long."""
     for process in processes:
         process.join(280)
+        process.kill()
     return [process.exitcode for process in processes], (folder / "said").read_text()
 
 
