@@ -17,7 +17,7 @@ import pytest
 from nmt.config.table import Table
 from nmt.plan.layout import Layout
 from nmt.plan.systems import flatten
-from nmt.report.records import keep
+from nmt.report.records import Results, keep
 from nmt.report.tables import build
 from nmt.system.errors import DataError
 from nmt.system.files import read_json, write_json, write_text
@@ -81,9 +81,10 @@ class Case:
 
     def publish_table(self, models: Models = MODELS) -> dict[str, Any]:
         """Build the table and send it."""
-        data = build("toy", self.table, self.layout, self.seeds)
+        results = Results("toy", self.table, self.layout, self.seeds)
+        data = build(results)
         data["figures"].append({"name": "picture", "title": "Looks", "withheld": True})
-        keep("toy", self.table, self.layout, self.seeds)
+        keep(results)
         write_json(self.layout.results / "tables" / "toy.json", data)
         write_text(self.layout.results / "tables" / "toy.html", "a page")
         for figure in ("loss.png", "picture.png", "picture.svg"):
@@ -295,7 +296,7 @@ def test_a_deleted_training_costs_no_table(case: Case) -> None:
 
 def test_a_row_has_samples_of_its_own_pair_of_languages(case: Case) -> None:
     file = case.layout.results / "tables" / "toy.json"
-    data = build("toy", case.table, case.layout, case.seeds)
+    data = build(Results("toy", case.table, case.layout, case.seeds))
     other = [sample | {"languages": "en-fr", "source": "An English line."} for sample in data["samples"]]
     write_json(file, data | {"samples": [*data["samples"], *other]})
     sent = publish_table(file, case.tracking, case.marker, MODELS)
@@ -305,7 +306,7 @@ def test_a_row_has_samples_of_its_own_pair_of_languages(case: Case) -> None:
 
 def test_a_row_has_the_text_of_its_own_pair_of_languages_and_a_training_that_of_all(case: Case) -> None:
     training, file = case.publish()["run"], case.layout.results / "tables" / "toy.json"
-    data = build("toy", case.table, case.layout, case.seeds)
+    data = build(Results("toy", case.table, case.layout, case.seeds))
     [own] = data["data"]
     write_json(file, data | {"data": [own | {"languages": "en-fr"}, own]})
     sent = publish_table(file, case.tracking, case.marker, MODELS)
