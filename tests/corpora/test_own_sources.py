@@ -183,6 +183,10 @@ FORMATS: dict[str, tuple[dict[str, Any], Callable[[], dict[str, bytes]]]] = {
     "tmx": ({"source": "a.tmx", **BOTH}, lambda: {"a.tmx": tmx()}),
     "xliff 1": ({"source": "a.xlf", **BOTH}, lambda: {"a.xlf": xliff(1)}),
     "xliff 2": ({"source": "a.xliff", **BOTH}, lambda: {"a.xliff": xliff(2)}),
+    "xliff with prefixes": (
+        {"source": "a.xlf", **BOTH},
+        lambda: {"a.xlf": re.sub(rb"<(/?)(?=[a-z-]+[ >/])", rb"<\1xlf:", xliff(1))},
+    ),
     "utf16": ({"source": "a.tmx", **BOTH}, lambda: {"a.tmx": utf16(tmx())}),
     "zipped tmx": ({"source": "a.zip", **BOTH}, lambda: {"a.zip": zipped({"x/a.tmx": tmx(), "x/README": b""})}),
     "moses": ({"source": "a.txt.zip", **BOTH}, lambda: {"a.txt.zip": zipped(MOSES)}),
@@ -327,6 +331,11 @@ BAD: dict[str, tuple[dict[str, Any], Callable[[], bytes], str]] = {
     "entities": ({"source": "a.tmx", **BOTH}, lambda: BOMB + tmx().split(b'dtd">')[1], ENTITIES),
     "external": ({"source": "a.tmx", **BOTH}, lambda: EXTERNAL, ENTITIES),
     "cut xml": ({"source": "a.tmx", **BOTH}, lambda: tmx()[:-30], "expected XML, got"),
+    "file of another language": (
+        {"source": "a.xlf", **BOTH},
+        lambda: xliff(1).replace(b"<body>", b"<body></body></file><file source-language='en'><body>"),
+        "the file's languages are en, und",
+    ),
     "nothing translated": (
         {"source": "a.xlf", **BOTH},
         lambda: xliff(1).replace(b"translated", b"new"),

@@ -25,6 +25,8 @@ CODE = {"bpt", "ept", "ph", "it", "ut"}
 """Elements of a segment whose content is code of a layout, not text."""
 UNTRANSLATED = {"new", "needs-translation", "initial"}
 """States of XLIFF in which a target is a copy of the source, or a proposal that nobody has looked at."""
+UNSTATED = "und"
+"""The language of a side of an XLIFF file that states none, as BCP 47 calls it."""
 ESCAPED = {"&lt;": "<", "&gt;": ">", "&quot;": '"', "&apos;": "'", "&amp;": "&"}
 _ESCAPE = re.compile("|".join(ESCAPED))
 _SEGMENT = re.compile(r"<seg\b[^>]*>(.*?)</seg>", re.IGNORECASE)
@@ -42,6 +44,7 @@ class _Segments:
         self.parser.buffer_text = True
         self.parser.StartElementHandler, self.parser.EndElementHandler = self._start, self._end
         self.parser.CharacterDataHandler, self.parser.EntityDeclHandler = self._data, self._entity
+        self.parser.SkippedEntityHandler = self._skipped
 
     def is_segment(self, tag: str) -> bool:
         """Return whether the innermost element is a segment."""
@@ -68,11 +71,12 @@ class _Segments:
                 yield from self.rows
                 self.rows.clear()
             self.parser.Parse(b"", True)
-        except expat.ExpatError as error:
+        except (expat.ExpatError, LookupError) as error:  # the last: an unknown encoding
             raise DataError(f"{self.name}: expected XML, got {error}; make it or download it again") from None
         yield from self.rows
 
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
+        tag = tag.rpartition(":")[2]
         self.path.append(tag)
         if len(self.path) > DEPTH:
             raise self._error(f"more than {DEPTH} elements inside each other")
@@ -82,8 +86,8 @@ class _Segments:
             self.code += 1
         self.started(tag, attributes)
 
-    def _end(self, tag: str) -> None:
-        self.path.pop()
+    def _end(self, _: str) -> None:
+        tag = self.path.pop()
         if tag == self.inside and self.text is not None:
             self.segment(one_line("".join(self.text)).strip())
             self.text = None
@@ -100,6 +104,9 @@ class _Segments:
 
     def _entity(self, *_: object) -> None:
         raise self._error("a file that declares entities, which can stand for any amount of text")
+
+    def _skipped(self, entity: str, _: bool) -> None:
+        raise self._error(f"&{entity};, which the file does not define")
 
     def _error(self, got: str) -> DataError:
         return DataError(
@@ -124,10 +131,13 @@ class _Memory(_Segments):
         if tag == "tu":
             self.unit = {}
         elif tag == "tuv":
-            code = attributes.get("xml:lang") or attributes.get("lang") or ""
-            self.language = self.matches(code)
-            if len(self.found) < SHOWN:
-                self.found[code] = None
+            self.set_language(attributes.get("xml:lang") or attributes.get("lang") or "")
+
+    def set_language(self, code: str) -> None:
+        """Note the language of the next segment."""
+        self.language = self.matches(code)
+        if len(self.found) < SHOWN:
+            self.found[code] = None
 
     def segment(self, text: str) -> None:
         self.unit.setdefault(self.language, text)
@@ -149,20 +159,23 @@ class _Exchange(_Memory):
 
     def __init__(self, name: str, languages: Sequence[str], codes: Mapping[str, str]) -> None:
         super().__init__(name, languages, codes)
-        self.sides, self.state = {"source": "", "target": ""}, ""
+        self.sides, self.state = {"source": UNSTATED, "target": UNSTATED}, ""
+        self.of_version_2 = self.sides
 
     def is_segment(self, tag: str) -> bool:
         return tag in self.sides and len(self.path) > 1 and self.path[-2] in self.units
 
     def started(self, tag: str, attributes: Mapping[str, str]) -> None:
-        if tag in ("xliff", "file"):
-            for side, version_2 in (("source", "srcLang"), ("target", "trgLang")):
-                if code := attributes.get(f"{side}-language", attributes.get(version_2, "")):
-                    self.sides[side], self.found[code] = self.matches(code), None
+        if tag == "xliff":
+            codes = attributes.get("srcLang", UNSTATED), attributes.get("trgLang", UNSTATED)
+            self.of_version_2 = dict(zip(self.sides, codes, strict=True))
+        elif tag == "file":
+            self.sides = {side: attributes.get(f"{side}-language") or self.of_version_2[side] for side in self.sides}
         elif tag in self.units:
             self.unit, self.state = {}, attributes.get("state", "")
         elif self.is_segment(tag):
-            self.language, self.state = self.sides[tag], attributes.get("state", self.state)
+            self.set_language(attributes.get("xml:lang") or self.sides[tag])
+            self.state = attributes.get("state", self.state)
 
     def segment(self, text: str) -> None:
         if self.inside == "source" or (text and self.state not in UNTRANSLATED):
