@@ -304,11 +304,11 @@ ModelConfig = Annotated[
 ]
 
 
-def has_attention(model: TransformerConfig | RecurrentConfig | MultimodalConfig) -> bool:
+def has_attention(model: ModelConfig) -> bool:
     """Return whether a model has attention over its source."""
     return model.kind != "recurrent" or model.attention.kind != "none"
 
 
-def source_attentions(model: TransformerConfig | RecurrentConfig | MultimodalConfig) -> tuple[int, int]:
+def source_attentions(model: ModelConfig) -> tuple[int, int]:
     """Return the number of layers, and of heads in each, that attend to the source; a recurrent model has one."""
     return (1, 1) if model.kind == "recurrent" else (model.decoder_layers or model.layers, model.heads)

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from nmt.config.models import MultimodalConfig, RecurrentConfig, TransformerConfig, has_attention, source_attentions
+from nmt.config.models import ModelConfig, MultimodalConfig, RecurrentConfig, has_attention, source_attentions
 from nmt.config.types import (
     AboveZero,
     BatchSize,
@@ -265,7 +265,7 @@ def check_mixing(mixing: Iterable[str], known: Collection[str]) -> None:
         raise ValueError(f"training.mixing: expected a weight of {', '.join(missing)} too, got none; add it")
 
 
-def check_passes(model: TransformerConfig | RecurrentConfig | MultimodalConfig, training: Training) -> None:
+def check_passes(model: ModelConfig, training: Training) -> None:
     """Raise ValueError unless the two passes of `Consistency` differ by dropout and by nothing else."""
     if training.consistency is None:
         return
@@ -286,15 +286,13 @@ def check_passes(model: TransformerConfig | RecurrentConfig | MultimodalConfig, 
         )
 
 
-def check_activation_checkpointing(
-    model: TransformerConfig | RecurrentConfig | MultimodalConfig, training: Training
-) -> None:
+def check_activation_checkpointing(model: ModelConfig, training: Training) -> None:
     """Raise ValueError if layers that cannot be computed again should be."""
     if training.activation_checkpointing and isinstance(model, RecurrentConfig):
         raise ValueError("training.activation_checkpointing needs a Transformer, got a recurrent model; leave it out")
 
 
-def check_guided(model: TransformerConfig | RecurrentConfig | MultimodalConfig, training: Training) -> None:
+def check_guided(model: ModelConfig, training: Training) -> None:
     """Raise ValueError unless the model has the attention that `GuidedAlignment` names."""
     guided = training.guided_alignment
     if guided is None:

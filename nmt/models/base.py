@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from nmt.config.models import MultimodalConfig, RecurrentConfig, TransformerConfig
+from nmt.config.models import ModelConfig
 from nmt.models.attention import VECTOR
 from nmt.system.machine import pytorch_kernels
 
@@ -59,7 +59,7 @@ class Decoder(ABC):
 class TranslationModel(nn.Module, Decoder):
     """Encoder-decoder model."""
 
-    config: TransformerConfig | MultimodalConfig | RecurrentConfig
+    config: ModelConfig
     pad: int  # id of padding
     waits_for_gpu: bool  # whether `forward` reads a number from the GPU, e.g. sentence lengths; CUDA graphs forbid it
     activation_checkpointing = False  # whether a training computes layers again for the backward pass (`Training`)
