@@ -62,6 +62,8 @@ def _section(group: Schema, schema: Schema, titles: dict[str, str]) -> str:
     """Describe a group of keys, and list them in a table."""
     rows = []
     for key, value in group["properties"].items():
+        if "description" not in value:
+            sys.exit(f"{group['title']}.{key}: expected a description, got none; write Field(…, description=…)")
         default = "required" if key in group.get("required", []) else f"`{_default(value, schema)}`"
         rows.append([f"`{key}`", _kind(value, titles), default, _text(value["description"])])
     return f"{_text(group['description'].replace('``', '`'))}\n\n{_table('key value default meaning', rows)}"

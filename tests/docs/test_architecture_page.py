@@ -12,6 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "how-to" / "add-an-architecture.md"
 SHAPES = "from nmt.models.build import outline; assert outline(BagConfig(kind='bag'), [9, 9], 0, 10**6)"
+REFERENCE = "from generate import configuration; assert 'of kind `bag`' in configuration()"
 
 
 def add(path: Path, *changes: tuple[str, str]) -> None:
@@ -36,7 +37,8 @@ def test_its_steps_add_a_model_that_can_be_loaded(tmp_path: Path) -> None:
     add(tmp_path / "nmt/models/build.py", (before, added), ("    return Transformer(config,", line))
     (tmp_path / "nmt/models/bag.py").write_text(module, encoding="utf-8")
     (tmp_path / "test_bag.py").write_text(test, encoding="utf-8")
-    for words in (["-m", "pytest", "-q", "-p", "no:cacheprovider", "test_bag.py"], ["-c", imports + SHAPES]):
-        env = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    checks = f"{imports}{SHAPES}; {REFERENCE}"
+    for words in (["-m", "pytest", "-q", "-p", "no:cacheprovider", "test_bag.py"], ["-c", checks]):
+        env = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT / 'docs'}"}
         done = subprocess.run([sys.executable, *words], cwd=tmp_path, env=env, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr

@@ -23,7 +23,7 @@ PLACES = [  # of the page's blocks, in their order: the module, and what follows
 
 def python(folder: Path, *words: object) -> str:
     command = [sys.executable, *map(str, words)]
-    env = {**os.environ, "PYTHONPATH": str(folder)}
+    env = {**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{ROOT / 'docs'}"}
     done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -46,3 +46,4 @@ def test_its_steps_add_a_metric(tmp_path: Path) -> None:
     assert "\nchrF1 " in python(tmp_path, "-m", "nmt", "score", *options)
     assert "\nchrF1 " in python(tmp_path, "-m", "nmt", "compare", "text", *options)
     python(tmp_path, "-c", "from nmt.config.table import Published; Published(chrf1=50)")
+    assert "| `chrf1` |" in python(tmp_path, "-c", "from generate import configuration; print(configuration())")
