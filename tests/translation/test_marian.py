@@ -1,9 +1,12 @@
 """Marian models of Hugging Face, against an explicit forward pass and, where it is installed, transformers."""
 
 import json
+import re
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 import torch
@@ -214,6 +217,21 @@ def test_our_models_keep_their_logits_when_exported(texts: Path, tmp_path: Path,
     lines = sentences("source", 9, 6)
     again = Translator.load(imported(tmp_path / "out", tmp_path / "again"), "cpu", 1)
     assert again.translate(lines) == translator.translate(lines) and again.cleaning == translator.cleaning
+
+
+def test_the_lines_of_the_readme_clean_and_detokenise(
+    texts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = own_model(texts, tmp_path / "ours", tied="all")
+    assert run("export", model, tmp_path / "out", "--format", "huggingface")[0] == 0
+    transformers = MagicMock()
+    tokenizer = transformers.MarianTokenizer.from_pretrained.return_value
+    tokenizer.batch_decode.return_value = ["rot &amp; blau ."]
+    monkeypatch.setitem(sys.modules, "transformers", transformers)
+    monkeypatch.chdir(tmp_path / "out")
+    exec(re.findall(r"```python\n(.*?)```", Path("README.md").read_text(encoding="utf-8"), re.DOTALL)[0], {})
+    assert tokenizer.call_args.args == (["a line of text ."],)
+    assert capsys.readouterr().out == "rot & blau.\n"
 
 
 @pytest.mark.parametrize("settings", OURS, ids=str)

@@ -18,19 +18,36 @@ from nmt.translation.translator import Translator
 
 BEAM = 5
 README = """\
-# {languages}, a Marian model for Hugging Face's transformers
+# {source}→{target}, a Marian model for Hugging Face's transformers
 
-{cleaning}
+{about} Run these lines in this folder:
 
 ```python
-from transformers import MarianMTModel, MarianTokenizer
-tokenizer, model = MarianTokenizer.from_pretrained("."), MarianMTModel.from_pretrained(".")
-batch = tokenizer([line], return_tensors="pt", padding=True)
-print(tokenizer.batch_decode(model.generate(**batch), skip_special_tokens=True))
-```
+{code}```
 """
-CLEAN = "Clean the text with the settings of `cleaning.json` (`nmt.text.cleaner.clean_line`) to get `line`."
-RAW = "`line` is raw text."
+RAW = "It takes and writes raw text."
+RAW_CODE = """\
+from transformers import MarianMTModel, MarianTokenizer
+
+tokenizer, model = MarianTokenizer.from_pretrained("."), MarianMTModel.from_pretrained(".")
+batch = tokenizer(["A line of text."], return_tensors="pt", padding=True)
+print(*tokenizer.batch_decode(model.generate(**batch), skip_special_tokens=True), sep="\\n")
+"""
+CLEAN = "It takes and writes cleaned text. The package `nmt` cleans lines and detokenises translations."
+CLEAN_CODE = """\
+import json
+
+from transformers import MarianMTModel, MarianTokenizer
+
+from nmt.config.data import Cleaning
+from nmt.text.cleaner import clean_line, restore
+
+recipe = Cleaning(**json.load(open("cleaning.json"))["cleaning"])
+tokenizer, model = MarianTokenizer.from_pretrained("."), MarianMTModel.from_pretrained(".")
+batch = tokenizer([clean_line("A line of text.", "{source}", recipe)], return_tensors="pt", padding=True)
+for line in tokenizer.batch_decode(model.generate(**batch), skip_special_tokens=True):
+    print(restore(line, "{target}", recipe))
+"""
 
 
 def write_marian(folder: Path, translator: Translator, out: Path) -> None:
@@ -59,8 +76,9 @@ def write_marian(folder: Path, translator: Translator, out: Path) -> None:
     write_json(out / "tokenizer_config.json", _tokenizer(translator, config, pieces[0], separate))
     for name in ("cleaning.json", "provenance.json"):
         shutil.copyfile(folder / name, out / name)
-    cleaning = RAW if source.foreign else CLEAN
-    write_text(out / "README.md", README.format(languages="→".join(translator.languages), cleaning=cleaning))
+    languages = dict(zip(SIDES, translator.languages, strict=True))
+    about, code = (RAW, RAW_CODE) if source.foreign else (CLEAN, CLEAN_CODE.format(**languages))
+    write_text(out / "README.md", README.format(about=about, code=code, **languages))
 
 
 def _supported(folder: Path, translator: Translator) -> TransformerConfig:
