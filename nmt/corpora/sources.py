@@ -49,7 +49,7 @@ class Source(Strict):
     url: str | None = Field(None, description="{language} stands for the language's code; null: only in mirrors")
     made: str = Field("", description="if no URL has the file: how it was made, and from what")
     mirror: str = Field(description="the file's path below a mirror folder")
-    sha256: dict[Language, Hash | None] | Hash = Field(
+    sha256: dict[Language, Hash | None] | Hash | None = Field(
         description="hash of each language's file, or of the one table; null: not known yet"
     )
     codes: dict[Language, str] = Field({}, description="the files' own language codes, if they differ from ours")
@@ -84,7 +84,7 @@ class Source(Strict):
         """
         code = self.codes.get(language, language)
         url, place = self.url and self.url.format(language=code), self.mirror.format(language=code)
-        expected = self.sha256 if isinstance(self.sha256, str) else self.sha256[language]
+        expected = self.sha256[language] if isinstance(self.sha256, dict) else self.sha256
         path = verified(url, self.made, place, expected, mirror)
         member = self.member and self.member.format(language=code)
         column = self.columns.index(language) if self.columns else None

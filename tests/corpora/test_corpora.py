@@ -431,8 +431,11 @@ def test_a_file_that_no_url_has_is_found_in_mirrors_only(tmp_path: Path, monkeyp
         packed_corpus(tmp_path, TARRED, url=None)
 
 
-def test_an_unknown_checksum_is_refused_with_the_one_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    corpus = packed_corpus(tmp_path, TARRED, sha256={"en": None, "fr": None})
+@pytest.mark.parametrize("keys", [{"sha256": {"en": None, "fr": None}}, {"sha256": None, "columns": ["en", "fr"]}])
+def test_an_unknown_checksum_is_refused_with_the_one_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keys: dict[str, object]
+) -> None:
+    corpus = packed_corpus(tmp_path, TARRED, **keys)
     monkeypatch.setattr(corpora, "declared", lambda: {"packed": corpus})
     found = hashlib.sha256((tmp_path / "both.tgz").read_bytes()).hexdigest()
     with pytest.raises(DataError, match=f"no checksum is declared .*{found}"):
