@@ -80,7 +80,7 @@ STAGES: dict[str, tuple[list[str], list[str], list[str]]] = {
         ["scores"], ["scores/*"],
     ),
     "tracking import": (
-        ["track", "publish", "run", "scores", "--tracking", "tracking.json", "--out", "tracked.json", *NAMED],
+        ["track", "publish", "run", "--tracking", "tracking.json", "--out", "tracked.json", *NAMED],
         ["tracked.json"], [],
     ),
 }  # fmt: skip

@@ -7,11 +7,13 @@ from pathlib import Path
 import pytest
 import torch
 import torch.nn.functional as F
+from commands import parse
 from torch.utils.flop_counter import FlopCounterMode
 
 import benchmarks
 from benchmarks import decoding, growth, measure, peers, stages, training
 from benchmarks.__main__ import ALL
+from benchmarks.faults import STAGES
 from nmt.config.models import RecurrentConfig, TransformerConfig
 from nmt.data.batches import Batch
 from nmt.models.build import build
@@ -27,6 +29,11 @@ MODULES = (
 @pytest.mark.parametrize("name", MODULES)
 def test_every_benchmark_can_be_imported(name: str) -> None:
     assert import_module(f"benchmarks.{name}").__doc__
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_every_stage_that_is_disturbed_is_a_command(stage: str) -> None:
+    parse(list(STAGES[stage][0]))
 
 
 def batch(sentences: int, source: int, target: int) -> Batch:

@@ -7,11 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import click
 import pytest
+from commands import parse
 from snakes import ROOT
-
-from nmt.cli.main import main
 
 PAGES = [ROOT / "README.md", ROOT / "docs" / "tutorial" / "first-model.md"]
 NOT_HERE = re.compile(r"# needs |^make test\b")  # `make test` is what runs this
@@ -35,19 +33,6 @@ def test_every_nmt_command_parses(page: Path, tmp_path: Path, monkeypatch: pytes
         for line in block.splitlines():
             for command in re.findall(r"(?:^|\| ?)nmt ([a-z][^|>]*)", line.strip()):
                 parse(shlex.split(command.replace("…", "x"), comments=True))
-
-
-def parse(words: list[str]) -> None:
-    """Have click read a command's words, without running it."""
-    group: click.Command = main
-    with click.Context(main) as context:
-        while isinstance(group, click.Group):
-            name = words.pop(0)
-            chosen = group.get_command(context, name)
-            assert chosen, f"nmt {name}: no such command"
-            group = chosen
-        if not {"--help", "-h"} & set(words):
-            group.make_context(group.name, words)
 
 
 def test_every_make_target_exists() -> None:
