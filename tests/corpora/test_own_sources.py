@@ -92,6 +92,19 @@ def xliff(version: int) -> bytes:
     return f'<?xml version="1.0" encoding="utf-8"?>{head}{units}{tail}'.encode()
 
 
+def files_of_one_xliff() -> bytes:
+    """Files whose targets are in several languages, said by the file, not at all, and by each target."""
+    unit = '<trans-unit id="1"><source>{}</source><target{}>{}</target></trans-unit>'
+    marked = ' xml:lang="de-AT"'
+    files = [
+        (' target-language="fr"', unit.format("Left out.", "", "Dehors.")),
+        ("", unit.format("Left out.", "", "Fuori.")),
+        ("", "".join(unit.format(escape(en), marked, escape(de)) for en, de in PAIRS)),
+    ]
+    inner = "".join(f'<file source-language="en"{said}><body>{units}</body></file>' for said, units in files)
+    return f"<xliff>{inner}</xliff>".encode()
+
+
 def utf16(data: bytes) -> bytes:
     return data.decode().replace("utf-8", "utf-16").encode("utf-16")
 
@@ -186,6 +199,11 @@ FORMATS: dict[str, tuple[dict[str, Any], Callable[[], dict[str, bytes]]]] = {
     "xliff with prefixes": (
         {"source": "a.xlf", **BOTH},
         lambda: {"a.xlf": re.sub(rb"<(/?)(?=[a-z-]+[ >/])", rb"<\1xlf:", xliff(1))},
+    ),
+    "xliff of several files": ({"source": "a.xlf", **BOTH}, lambda: {"a.xlf": files_of_one_xliff()}),
+    "xliff that states no target": (
+        {"source": "a.xlf", **BOTH, "codes": {"de": "und"}},
+        lambda: {"a.xlf": xliff(1).replace(b' target-language="de-DE"', b"")},
     ),
     "utf16": ({"source": "a.tmx", **BOTH}, lambda: {"a.tmx": utf16(tmx())}),
     "zipped tmx": ({"source": "a.zip", **BOTH}, lambda: {"a.zip": zipped({"x/a.tmx": tmx(), "x/README": b""})}),
@@ -341,6 +359,16 @@ BAD: dict[str, tuple[dict[str, Any], Callable[[], bytes], str]] = {
         lambda: xliff(1).replace(b"translated", b"new"),
         "got none with all of them; a target that is empty or marked as new does not count; the file's languages are "
         "en-US, de-DE",
+    ),
+    "undefined entity": (
+        {"source": "a.tmx", **BOTH},
+        lambda: tmx().replace(b"<seg>", b"<seg>&nbsp;", 1),
+        "expected segments of text, got &nbsp;, which the file does not define",
+    ),
+    "encoding": (
+        {"source": "a.tmx", **BOTH},
+        lambda: b'<?xml version="1.0" encoding="gb18030"?>' + tmx()[tmx().index(b"<!DOCTYPE") :],
+        "expected XML, got multi-byte encodings are not supported; make it as UTF-8",
     ),
     "deep": ({"source": "a.tmx", **BOTH}, lambda: b"<a>" * 200, "elements inside each other"),
     "cut gz": ({"source": "a.tmx.gz", **BOTH}, lambda: gzip.compress(tmx())[:-20], "expected gzip, got a damaged file"),

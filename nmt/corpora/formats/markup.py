@@ -61,19 +61,25 @@ class _Segments:
 
     def read(self, stream: BinaryIO) -> Iterator[Row]:
         """Yield the rows; raises DataError if the file is no XML, declares entities or has huge segments."""
-        try:
-            fed = 0
-            while block := stream.read(BLOCK):
-                fed += len(block)
-                self.parser.Parse(block, False)
-                if fed - self.parser.CurrentByteIndex > UNFINISHED:
-                    raise self._error(f"a mark of more than {UNFINISHED:,} bytes")
-                yield from self.rows
-                self.rows.clear()
-            self.parser.Parse(b"", True)
-        except (expat.ExpatError, LookupError) as error:  # the last: an unknown encoding
-            raise DataError(f"{self.name}: expected XML, got {error}; make it or download it again") from None
+        fed = 0
+        while block := stream.read(BLOCK):
+            fed += len(block)
+            self._parse(block)
+            if fed - self.parser.CurrentByteIndex > UNFINISHED:
+                raise self._error(f"a mark of more than {UNFINISHED:,} bytes")
+            yield from self.rows
+            self.rows.clear()
+        self._parse(b"")
         yield from self.rows
+
+    def _parse(self, block: bytes) -> None:
+        """Parse a block; an empty one is the file's end."""
+        try:
+            self.parser.Parse(block, not block)
+        except DataError:  # of a handler below
+            raise
+        except (expat.ExpatError, LookupError, ValueError) as error:  # the last two are of encodings
+            raise DataError(f"{self.name}: expected XML, got {error}; make it as UTF-8 or download it again") from None
 
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
         tag = tag.rpartition(":")[2]
