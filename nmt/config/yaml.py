@@ -124,6 +124,7 @@ _FAULTS = {
     "mapping values are not allowed here": "a colon in a value, or a line indented too far; put the value in quotes, "
     "or indent the line as its neighbours; in the line before, write a space after the colon or the dash",
     "could not find expected ':'": "a line without a colon here or just before; write one after each key",
+    "but got '<stream end>'": "the end of the file inside brackets; close them",
     "but got ':'": "a colon inside brackets, whose end may be missing before; close them",
     "unexpected end of stream": "the end of the file inside quotes; close them where the value ends",
     "unknown escape character": "a backslash in double quotes; use single quotes",
@@ -134,7 +135,7 @@ _FAULTS = {
 """What common problems of the YAML reader mean."""
 _TYPES = {
     "int": "a whole number, in digits alone", "float": "a number, without a comma", "bool": "true or false",
-    "list": "a list", "tuple": "a list",
+    "list": "a list", "tuple": "a list", "path": "a path",
 }  # fmt: skip
 """What is expected where pydantic found another type."""
 _NOT_WORDS = {

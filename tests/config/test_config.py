@@ -231,6 +231,8 @@ def test_checkpoints_that_no_training_keeps(at: str, training: dict[str, Any], w
         ("caption: A table", 'caption: "A\\d"', r"line 1: .* got a backslash in double quotes; use single"),
         ("caption: A table", 'caption: "A', r"got the end of the file inside quotes; close them"),
         ("caption: A table", "caption: [A", r"got a colon inside brackets, whose end may be missing before"),
+        ("bleu: 34.2}}", "bleu: 34.2}", r"got the end of the file inside brackets; close them"),
+        ("system: one", "hypotheses: 5", r"line 14: rows.0.hypotheses: expected a path, got 5"),
         ("caption: A table", "caption: %A", r"got a value that begins with a special character; put .* in quotes"),
         ("caption: A table", "caption: *A", r"got a value that begins with \*; put the value in quotes"),
     ],
