@@ -11,7 +11,10 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "how-to" / "add-an-architecture.md"
-SHAPES = "from nmt.models.build import outline; assert outline(BagConfig(kind='bag'), [9, 9], 0, 10**6)"
+SHAPES = (
+    "from nmt.models.build import build, outline; assert outline(BagConfig(kind='bag'), [9, 9], 0, 10**6); "
+    "assert not build(BagConfig(kind='bag'), 9, 9, 0).waits_for_gpu"
+)
 REFERENCE = "from generate import configuration; assert 'of kind `bag`' in configuration()"
 
 
