@@ -4,6 +4,7 @@ import multiprocessing
 import os
 import resource
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
@@ -18,6 +19,14 @@ def start(said: Path, env: Mapping[str, str], target: Callable[..., object], *ar
     process = FORKS.Process(target=_run, args=(said, dict(env), target, arguments))
     process.start()
     return process
+
+
+def stop(process: BaseProcess, number: int) -> int | None:
+    """Send a signal, 0 for none, to a process that may have ended; return its exit code at its end."""
+    with suppress(ProcessLookupError):
+        os.kill(process.pid or 0, number)
+    process.join()
+    return process.exitcode
 
 
 def _run(said: Path, env: dict[str, str], target: Callable[..., object], arguments: tuple[object, ...]) -> None:

@@ -201,10 +201,10 @@ def test_killed_anywhere_and_started_again_ends_bit_identical(
         while process.is_alive() and (not log.exists() or log.stat().st_mtime_ns == started):
             time.sleep(0.01)
         time.sleep(moments.uniform(0, 1.2))
-        os.kill(process.pid or 0, number)
+        code = forks.stop(process, number)
         ended = (tmp_path / "state" / "checkpoints" / "update-00000040").is_dir()  # then it need not heed signals
-        process.join()
-        assert process.exitcode in (-signal.SIGKILL, 128 + number, 0) or (ended and process.exitcode == -number)
+        told = (tmp_path / "said").read_text()
+        assert code in (-signal.SIGKILL, 128 + number, 0) or (ended and code == -number), told
     run_to_end(copy_corpus, tmp_path, config)
     assert_same_weights(undisturbed, tmp_path)
     records = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
@@ -619,26 +619,25 @@ def decode_slowly(model: Path, source: Path, out: Path) -> None:
     ],
 )
 def test_decoding_goes_on_after_the_last_whole_chunk(model: Path, tmp_path: Path, number: signal.Signals) -> None:
-    source, whole, cut = tmp_path / "source.txt", tmp_path / "whole", tmp_path / "cut"
+    source, whole, cut, said = tmp_path / "source.txt", tmp_path / "whole", tmp_path / "cut", tmp_path / "said"
     source.write_text("".join(f"{line}\n" for line in ["", *copy_lines(150, 9)]))
 
     def start(out: Path) -> BaseProcess:
-        return forks.start(tmp_path / "said", os.environ, decode_slowly, model, source, out / "hypotheses.txt")
+        return forks.start(said, os.environ, decode_slowly, model, source, out / "hypotheses.txt")
 
-    start(whole).join()
+    assert forks.stop(start(whole), 0) == 0, said.read_text()
     kept: list[tuple[str, int]] = []
     for chunks in (1, 3):
         process = start(cut)
         while process.is_alive() and len(list(cut.glob("hypotheses.txt.chunks/*.json"))) < chunks:
             time.sleep(0.01)
-        os.kill(process.pid or 0, number)
-        process.join()
-        assert process.exitcode == (-number if number == signal.SIGKILL else 128 + number)
+        code = forks.stop(process, number)
+        assert code == (-number if number == signal.SIGKILL else 128 + number), said.read_text()
         assert not (cut / "hypotheses.txt").exists()
         there = [(path.name, path.stat().st_mtime_ns) for path in sorted(cut.glob("hypotheses.txt.chunks/*.json"))]
         assert there[: len(kept)] == kept and len(there) >= chunks
         kept = there
-    start(cut).join()
+    assert forks.stop(start(cut), 0) == 0, said.read_text()
     for name in ("hypotheses.txt", "nbest.tsv", "alignments.json"):
         assert (cut / name).read_bytes() == (whole / name).read_bytes()
     assert not list(cut.glob("*.chunks"))
