@@ -256,7 +256,8 @@ def _how_to_list(value: Any) -> str:
     """Return how to write a value as the list that it should be."""
     if isinstance(value, dict):
         return "; begin each of its parts with a dash"
-    return "" if value is None else f"; put its values in brackets: [{value}]"
+    values = re.split(r"[,\s]+", value.strip()) if isinstance(value, str) else [value]
+    return "" if value is None else f"; put its values in brackets: [{', '.join(map(str, values))}]"
 
 
 def shown(value: Any) -> str:

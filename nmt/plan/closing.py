@@ -12,7 +12,7 @@ from nmt.config.workflow import Workflow
 from nmt.plan.plan import Plan
 from nmt.plan.warned import table_warnings
 from nmt.system.errors import DataError
-from nmt.system.files import Json, read_json
+from nmt.system.files import Json, read_json, sqlite_file
 from nmt.system.warnings import StageWarning
 
 
@@ -124,21 +124,15 @@ def _viewer(results: Path, uri: str, here: Path) -> str:
 
 def _in_place(record: Json, results: Path) -> Json:
     """A marker with the place of its store now, if the store has moved with the results folder."""
-    store = _store(record)
+    store = sqlite_file(str(record.get("uri")))
     if store is None or store.exists() or not (moved := results.absolute() / store.name).is_file():
         return record
     return record | {"uri": f"sqlite:///{moved}"}
 
 
-def _store(record: Json) -> Path | None:
-    """The file of the store that a marker names; None of another store."""
-    uri = str(record.get("uri"))
-    return Path(uri.removeprefix("sqlite:///").partition("?")[0]) if uri.startswith("sqlite:///") else None
-
-
 def _is_published(record: Json) -> bool:
     """Whether a marker says that a run was published, and its store, if it is a file, still has the run."""
-    store = _store(record)
+    store = sqlite_file(str(record.get("uri")))
     if record.get("status") != "published" or store is None:
         return record.get("status") == "published"
     uri = store.absolute().as_uri()

@@ -10,14 +10,7 @@ from nmt.config.choices import Tokenizer
 from nmt.config.data import Cleaning
 from nmt.scoring.score import ScoredSet, Texts, command_for, compared_with, measure_all, metrics, write_scores
 from nmt.scoring.significance import paired_test
-from nmt.scoring.texts import (
-    as_written,
-    composed,
-    read_aligned,
-    warn_of_empty,
-    warn_of_missing_spaces,
-    without_case,
-)
+from nmt.scoring.texts import as_written, composed, read_aligned, warn_of_empty, warn_of_missing_spaces, without_case
 from nmt.scoring.tokenizers import tokenizer_of
 from nmt.scoring.words import SAMPLES
 from nmt.system.errors import ConfigError, DataError
@@ -93,8 +86,8 @@ def score_file(hypotheses: Path, reference: Path, how: Comparison, source: Path 
         ``hypotheses``, ``reference``, ``sentences``, ``tokenize``, ``case`` (``counted`` or ``ignored``; TER always
         ignores it), ``scores`` in the form of `nmt.scoring.score.score_lines`, ``sha256`` of the files and ``command``,
         which prints the scores with sacrebleu (none for ``moses``, nor where it would lowercase I to i in a language
-        that has ı). With a source also ``copied``, the number of lines
-        that equal their source. With empty references also ``empty_references``, their number.
+        that has ı). With a source also ``copied``, the number of lines that equal their source. With empty references
+        also ``empty_references``, their number.
 
     Raises:
         ConfigError: see `nmt.scoring.score.score`.

@@ -318,6 +318,11 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, json.dumps(value, ensure_ascii=False, indent=2) + "\n")
 
 
+def sqlite_file(uri: str) -> Path | None:
+    """Return the file of an SQLite database, ``sqlite:///FILE?…``; None for the address of another store."""
+    return Path(uri.removeprefix("sqlite:///").partition("?")[0]) if uri.startswith("sqlite:///") else None
+
+
 def sha256(path: Path) -> str:
     """Return the SHA-256 of a file's bytes, in hexadecimal; raises DataError for a pipe or a device."""
     check_regular(path)

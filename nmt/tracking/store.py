@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from nmt.system.errors import DataError
-from nmt.system.files import read_json
+from nmt.system.files import read_json, sqlite_file
 from nmt.system.locks import wait_for_lock
 from nmt.system.workers import batched
 
@@ -90,18 +90,13 @@ def connect(uri: str) -> "MlflowClient":
 @contextmanager
 def _alone(uri: str) -> Iterator[Path | None]:
     """Hold the lock of a store in a file, which fails if several processes make it at once; give the file."""
-    file = _database(uri)
+    file = sqlite_file(uri)
     lock = wait_for_lock(file.with_name(f"{file.name}.lock"), poll=0.1) if file else None
     try:
         yield file
     finally:
         if lock:
             lock.release()
-
-
-def _database(uri: str) -> Path | None:
-    """The file of a store in sqlite; None of another."""
-    return Path(uri.removeprefix("sqlite:///").partition("?")[0]) if uri.startswith("sqlite:///") else None
 
 
 def earlier(tracking: Path) -> dict[str, Any]:
@@ -120,7 +115,7 @@ def deletions(tracking: Path) -> int:
     """
     store = earlier(tracking)
     uri = str(store.get("uri", ""))
-    file = _database(uri)
+    file = sqlite_file(uri)
     if file is None or file.exists() or (tracking.parent / file.name).exists():  # it moves with the results
         return int(store.get("deletions", 0))
     sent = {str(earlier(marker).get("uri")) for marker in tracking.parent.glob("runs/*/*/seed*/tracked.json")}
@@ -131,7 +126,7 @@ def deletions(tracking: Path) -> int:
 
 def _was_at(uri: str, name: str) -> bool:
     """Return whether a store is a file of this name that is no longer there."""
-    file = _database(uri)
+    file = sqlite_file(uri)
     return file is not None and file.name == name and not file.exists()
 
 
@@ -152,7 +147,7 @@ def find_or_create_experiment(client: "MlflowClient", name: str, uri: str, resul
 
     tags = {"mlflow.experimentKind": "custom_model_development", "nmt.table": name}
     tags |= {"mlflow.note.content": caption} if caption else {}
-    experiment, file = client.get_experiment_by_name(name), _database(uri)
+    experiment, file = client.get_experiment_by_name(name), sqlite_file(uri)
     # A server knows best where its artifacts go; an sqlite store would put them where the process happens to run.
     location = (results / "mlartifacts").as_uri() if file else None
     if experiment is None:

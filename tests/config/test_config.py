@@ -220,6 +220,7 @@ def test_checkpoints_that_no_training_keeps(at: str, training: dict[str, Any], w
         ("languages: en-de", "languages: english", r"line 5: .*languages: expected source-target, e\.g\. en-de"),
         ("training: {epochs: 3}", "epochs: 3", r"one\.epochs: unknown key; it belongs below 'training'; allowed here"),
         ("epochs: 3}", "epochs: 3}\n    seeds: 3", r"seeds: expected a list, got 3; put its values in brackets: \[3\]"),
+        ("epochs: 3}", "epochs: 3}\n    seeds:\n      1\n      2", r"put its values in brackets: \[1, 2\]"),
         ("rows:\n", "rows: {label: a}\nx:\n", r"rows: expected a list, got {.*; begin each of its parts with a dash"),
         ("rows:\n  - {", "rows:\n  {", r"got a line with a dash among keys; all parts of a list begin with a dash"),
         ("epochs: 3}", "epochs: 10k}", r'epochs: expected a whole number, in digits alone, got "10k"'),
