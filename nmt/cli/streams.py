@@ -2,6 +2,7 @@
 
 import itertools
 import re
+import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -22,6 +23,12 @@ def check_streams(model: Path, files: Sequence[Path], out: Path | None) -> bool:
         check_not_input(out, [model, *files])
     if (sys.stdin is None and not files) or (sys.stdout is None and not out):
         raise ConfigError("expected standard input and output, got one that is closed; name FILES and --out")
+    for file in files:
+        if str(file) != "-" and not file.exists():
+            raise ConfigError(
+                f"{file}: no such file; check the path, or for text: echo {shlex.quote(str(file))} | nmt translate "
+                f"{shlex.quote(str(model))}"
+            )
     at_prompt = not files and sys.stdin.isatty()
     if at_prompt and out:
         raise ConfigError("--out: expected FILES or text on standard input to translate, got a terminal; name a file")
