@@ -36,9 +36,8 @@ LEAST = 50
 """Fewest training pairs that validation or test text is cut from."""
 COMPARED = 2_000_000
 """Most pairs whose repetitions are counted; their hashes are in memory."""
-FEW = 200
-"""Fewer pairs of validation or test text bring a warning: with so few, scores of the same quality differ by several
-BLEU."""
+FEW = {"train": 10_000, "valid": 200, "held_out": 200}
+"""Fewer pairs bring a warning. Scores of 200 lines differ by several BLEU at the same quality."""
 JUDGED = 2000
 """Pairs whose languages are identified."""
 COLUMNS = ("pieces", "per_word", "layers", "width", "ffn", "dropout", "batch", "passes", "peak")
@@ -379,21 +378,23 @@ def _describe(found: dict[str, Findings], codes: Sequence[str], corpus: CustomCo
                 yield f"  warning: ISO 639 has no language '{code}'; such codes are de, cs, ja or zh_Hant"
             if 2 * others > judged:
                 yield f"  warning: most lines are not {code}; is the order of --languages that of the text?"
-        counts = {"with an empty side": findings.empty, "equal on both sides": findings.equal}
-        counts["repeated"] = findings.repeated
-        yield "  pairs " + ", ".join(f"{what}: {count:,}" for what, count in counts.items())
+        same = f"equal on both sides: {findings.equal:,}, repeated: {findings.repeated:,}"
+        yield f"  pairs with an empty side: {findings.empty:,}, {same}"
         if 2 * findings.equal > findings.pairs:
             yield "  warning: most pairs are equal on both sides, and cleaning drops them; is one file given twice?"
-        if split != "train" and findings.pairs < FEW:
-            yield _few(findings.pairs)
+        yield from _few(split, findings.pairs)
     for split in ("valid", "held_out"):
         if split not in found:
             [source] = corpus.splits[split]
             low, high = source.slice.per_mille if source.slice else (0, 0)
             yield f"{split}: {(high - low) / 10:g} % of the training text, by the hash of the {codes[0]} sentence"
-            if (about := int(found["train"].filled * (high - low) / 1000)) < FEW:
-                yield _few(about)
+            yield from _few(split, int(found["train"].filled * (high - low) / 1000))
 
 
-def _few(pairs: int) -> str:
-    return f"  warning: about {pairs} pairs are few, so its scores are rough; {FEW} or more are better"
+def _few(split: str, pairs: int) -> Iterator[str]:
+    """Yield a warning if a split has few pairs."""
+    advice = f"so its scores are rough; {FEW[split]} or more are better"
+    if split == "train":
+        advice = "so the model will be rough; more text, or a trained model: docs/how-to/own-corpus.md, Few pairs"
+    if pairs < FEW[split]:
+        yield f"  warning: about {pairs:,} pairs are few, {advice}"
