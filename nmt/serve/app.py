@@ -57,7 +57,7 @@ Whole = Annotated[int, BeforeValidator(_whole)]
 class Question(Strict):
     """The fields of every request."""
 
-    model: str
+    model: str | None = Field(None, description="name of the model; needed if several are served")
 
 
 class Sentence(Question):
@@ -163,9 +163,11 @@ class Application:
         try:
             self.rate.admit(request.client.host if request.client else "")
             question = parse(shape, await read(request, self.limits))
-            if question.model not in self.models:
-                raise Refused(404, "no such model", ", ".join(map(shown, self.models)), shown(question.model))
-            model = self.models[question.model]
+            name = next(iter(self.models)) if question.model is None and len(self.models) == 1 else question.model
+            if name is None or name not in self.models:
+                got = shown(name) if name is not None else "no key model"
+                raise Refused(404, "no such model", ", ".join(map(shown, self.models)), got)
+            model = self.models[name]
             answer = work(self.queues[model.name], model, question)
             return Response(await _while_connected(request, answer), media_type=JSON)
         except Refused as refusal:
@@ -277,7 +279,8 @@ def parse(shape: type[QuestionType], body: bytes) -> QuestionType:
         where = ".".join(map(str, first["loc"])) or "body"
         if first["type"] == "missing":
             needed = [name for name, field in shape.model_fields.items() if field.is_required()]
-            raise Refused(422, f"missing key: {where}", f"an object with {', '.join(needed)}", "no such key") from None
+            got = shown(", ".join(first["input"])) or "an empty object"
+            raise Refused(422, f"missing key: {where}", f"an object with {', '.join(needed)}", got) from None
         raise Refused(422, f"wrong value: {shown(where)}", first["msg"], _got(first)) from None
 
 

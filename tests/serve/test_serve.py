@@ -123,6 +123,12 @@ def assert_up(port: int) -> None:
 # What it answers
 
 
+def test_the_only_model_need_not_be_named(models: list[ServedModel]) -> None:
+    with live(models[:1], Limits()) as port:
+        status, _, answer = call(port, "/api/translate", {"text": "w1 w2"})
+    assert (status, answer["model"]) == (200, models[0].name)
+
+
 def test_models_say_what_they_are(port: int, folders: dict[str, Path]) -> None:
     status, _, answer = call(port, "/api/models")
     found = {model["name"]: model for model in answer["models"]}
@@ -266,6 +272,7 @@ HOSTILE: dict[str, tuple[str, Any, int, str, str]] = {
     "an image": ("translate", {"text": "w1 <img src=x onerror=alert(1)>"}, 422, "markup in the text", "<img src=x"),
     "a comment": ("translate", {"text": "<!-- w1 -->"}, 422, "markup in the text", "<!-- w1 -->"),
     "unknown model": ("translate", {"model": "../../etc"}, 404, "no such model", "../../etc"),
+    "no model": ("translate", {"model": None}, 404, "no such model", "no key model"),
     "text a number": ("translate", {"text": 5}, 422, "wrong value: text", "int"),
     "text a list": ("translate", {"text": ["w1"]}, 422, "wrong value: text", "list"),
     "text null": ("translate", {"text": None}, 422, "wrong value: text", "NoneType"),
@@ -1152,6 +1159,6 @@ def test_pieces_join_to_words_and_weights_with_them(page: "Page") -> None:
 
 def test_a_missing_key_is_named() -> None:
     with pytest.raises(Refused) as refused:
-        parse(Translate, b'{"text": "a"}')
-    expected = {"error": "missing key: model", "expected": "an object with model, text", "got": "no such key"}
+        parse(Translate, b'{"model": "a", "txt": "a"}')
+    expected = {"error": "missing key: text", "expected": "an object with text", "got": "model, txt"}
     assert (refused.value.status, refused.value.content) == (422, expected)
