@@ -119,3 +119,15 @@ class Workflow(Strict):
                 "command lines contain this path"
             )
         return value
+
+    @property
+    def device_resources(self) -> dict[str, Any]:
+        """What a job that computes on tensors claims of a machine: a GPU unless the settings say ``device: cpu``."""
+        return {"device": self.device} | ({} if self.device == "cpu" else {"gpu": 1})
+
+    @property
+    def training_resources(self) -> dict[str, Any]:
+        """What a training claims: one GPU for each process; in a SLURM job, one task, which srun starts."""
+        gpus = {} if self.device == "cpu" else {"gpu": self.processes}
+        tasks = {"tasks": self.processes, "mpi": "srun"} if self.processes > 1 else {}
+        return self.device_resources | gpus | tasks

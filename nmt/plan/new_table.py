@@ -3,16 +3,12 @@
 import re
 import shlex
 import textwrap
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from nmt.config.corpus.filters import LanguageFilter, ScriptFilter
 from nmt.config.corpus.sources import REMOTE, CustomCorpus
 from nmt.config.table import load_table
 from nmt.config.workflow import Workflow
@@ -20,26 +16,20 @@ from nmt.config.yaml import parse, read_config
 from nmt.corpora.catalogue import names
 from nmt.corpora.formats import packed
 from nmt.corpora.formats.tables import WITH_COLUMNS
-from nmt.corpora.own import FORMATS, custom_parts, table_head
-from nmt.corpora.sources import key
+from nmt.corpora.own import FORMATS, table_head
 from nmt.plan.layout import table_path
 from nmt.plan.load import check_table_name
+from nmt.plan.survey import JUDGED, Survey, describe, survey
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import check_regular, check_writable, write_text
-from nmt.text.filters.judges import Judge, judge_of, scripts_of
-from nmt.text.languages import columns_named, is_listed
+from nmt.text.filters.judges import scripts_of
+from nmt.text.languages import columns_named
 
 HELD_OUT = 1850
 """Validation and test pairs that are cut from much training text, each. A hash chooses them, so there are some more
 or less, up to 2,000."""
 LEAST = 50
 """Fewest training pairs that validation or test text is cut from."""
-COMPARED = 2_000_000
-"""Most pairs whose repetitions are counted; their hashes are in memory."""
-FEW = {"train": 10_000, "valid": 200, "held_out": 200}
-"""Fewer pairs bring a warning. Scores of 200 lines differ by several BLEU at the same quality."""
-JUDGED = 2000
-"""Pairs whose languages are identified."""
 COLUMNS = ("pieces", "per_word", "layers", "width", "ffn", "dropout", "batch", "passes", "peak")
 SIZES: list[tuple[int, tuple[float, ...]]] = [
     (3_000, (500, 2.4, 2, 128, 256, 0.3, 1024, 40, 0.003)),
@@ -87,42 +77,6 @@ rows:
 """
 
 
-@dataclass
-class Findings:
-    """What a split's text looks like."""
-
-    pairs: int = 0
-    words: tuple[Counter[int], Counter[int]] = field(default_factory=lambda: (Counter(), Counter()))
-    """The number of lines with so many words, of each side."""
-    empty: int = 0
-    repeated: int = 0
-    equal: int = 0
-    others: list[int] = field(default_factory=lambda: [0, 0])
-    """Of the first `JUDGED` pairs: sides in another language, of each side."""
-    distinct: list[set[str]] = field(default_factory=lambda: [set(), set()])
-    """Of the first `JUDGED` pairs: words and characters of each side."""
-    identified: bool = False
-    """Whether languages were identified; else only their scripts."""
-
-    @property
-    def filled(self) -> int:
-        """Pairs without an empty side."""
-        return self.pairs - self.empty
-
-    def average(self, side: int) -> float:
-        """Words per line of a side."""
-        return sum(words * lines for words, lines in self.words[side].items()) / max(1, self.pairs)
-
-    def longest(self, side: int, share: float = 0.95) -> int:
-        """The number of words that this share of the lines does not exceed."""
-        reached = 0
-        for words in sorted(self.words[side]):
-            reached += self.words[side][words]
-            if reached >= share * self.pairs:
-                return words
-        return 0
-
-
 def new_table(
     name: str, languages: str, train: Sequence[str], valid: Sequence[str], test: Sequence[str], config: Path
 ) -> Iterator[str]:
@@ -147,8 +101,8 @@ def new_table(
     codes = languages.split("-")
     given = {"train": ("FILES", train), "valid": ("--valid", valid), "held_out": ("--test", test)}
     whole = {split: _source(option, files, codes) for split, (option, files) in given.items() if files}
-    findings = {split: _look(split, source, languages) for split, source in whole.items()}
-    text = findings["train"]
+    surveys = {split: survey(split, source, languages) for split, source in whole.items()}
+    text = surveys["train"]
     if len(whole) < 3 and text.filled < LEAST:
         raise DataError(
             f"{train[0]}: expected at least {LEAST} sentence pairs to cut validation and test text from, got "
@@ -159,7 +113,7 @@ def new_table(
     pairs = int(text.filled * (1000 - (3 - len(whole)) * share) / 1000)
     settings = _with_corpus(config, name, entry)
     table = _table(name, codes, pairs, text)
-    yield from _describe(findings, codes, CustomCorpus.model_validate(entry))
+    yield from describe(surveys, codes, CustomCorpus.model_validate(entry))
     _write(table_path(name), table, config, settings)
     yield f"wrote {table_path(name)}, and corpora: {name} in {config}"
     yield _next_steps(name, config)
@@ -240,44 +194,6 @@ def _columns(file: str, codes: Sequence[str]) -> list[str] | dict[str, str]:
     return [dict(zip(text, codes, strict=False)).get(place, "_") for place in range(len(head))]
 
 
-def _look(split: str, source: dict[str, Any], languages: str) -> Findings:
-    """Read a source and count what it has."""
-    own = CustomCorpus.model_validate({"train": [source]})
-    [part] = custom_parts("new", own, languages)["train"]
-    found, seen, first = Findings(), set[bytes](), list[tuple[str, str]]()
-    for pair in part.lines():
-        sides = pair[0], pair[1]
-        found.pairs += 1
-        for counts, text in zip(found.words, sides, strict=True):
-            counts[len(text.split())] += 1
-        filled = all(text.strip() for text in sides)
-        found.empty += not filled
-        keys = [key(text) for text in sides]
-        found.equal += filled and keys[0] == keys[1]
-        if filled and found.pairs <= COMPARED:
-            digest = blake2b("\n".join(keys).encode("utf-8", "surrogatepass"), digest_size=8).digest()
-            found.repeated += digest in seen
-            seen.add(digest)
-        if found.pairs <= JUDGED:
-            first.append(sides)
-    if found.filled < 10:
-        raise DataError(f"{part.name}: expected sentence pairs for {split}, got {found.filled}; give more text")
-    for side, code in enumerate(languages.split("-")):
-        judge, found.identified = _language_judge(code)
-        found.others[side] = judge([(pair[side], pair[side]) for pair in first]).count(False)
-        text = " ".join(pair[side] for pair in first)
-        found.distinct[side] = {*text, *re.findall(r"\w+", text)}
-    return found
-
-
-def _language_judge(code: str) -> tuple[Judge, bool]:
-    """Return a judge of texts in a language, and whether it identifies languages; without py3langid, only scripts."""
-    try:
-        return judge_of(LanguageFilter(kind="language"), [code, code], []), True
-    except ConfigError:
-        return judge_of(ScriptFilter(kind="script"), [code, code], []), False
-
-
 def _per_mille(pairs: int) -> float:
     """The parts in a thousand of training text that become validation text, and again test text: at least ten pairs."""
     exact = 1000 * min(HELD_OUT, max(10, pairs / 20)) / pairs
@@ -347,7 +263,7 @@ def _with_corpus(config: Path, name: str, entry: dict[str, Any]) -> str:
     return text
 
 
-def _table(name: str, codes: Sequence[str], pairs: int, train: Findings) -> str:
+def _table(name: str, codes: Sequence[str], pairs: int, train: Survey) -> str:
     """The text of the table, with settings that suit the number of pairs."""
     chosen = dict(zip(COLUMNS, next(settings for most, settings in SIZES if pairs <= most), strict=True))
     words = max(train.average(0), train.average(1))
@@ -361,40 +277,3 @@ def _table(name: str, codes: Sequence[str], pairs: int, train: Findings) -> str:
         joint=str(joint).lower(), tied="all" if joint else "decoder",
         warmup=max(20, min(4000, updates * int(chosen["passes"]) // 10)), **chosen,
     )  # fmt: skip
-
-
-def _describe(found: dict[str, Findings], codes: Sequence[str], corpus: CustomCorpus) -> Iterator[str]:
-    """Yield what each split has, in words."""
-    for split, findings in found.items():
-        yield f"{split}: {findings.pairs:,} pairs"
-        for side, code in enumerate(codes):
-            others, judged = findings.others[side], min(JUDGED, findings.pairs)
-            what = "language" if findings.identified else "script"
-            yield (
-                f"  {code}: {findings.average(side):.1f} words a line, 95 % of lines up to {findings.longest(side)}; "
-                f"{others:,} of the first {judged:,} lines are in another {what}"
-            )
-            if not is_listed(code):
-                yield f"  warning: ISO 639 has no language '{code}'; such codes are de, cs, ja or zh_Hant"
-            if 2 * others > judged:
-                yield f"  warning: most lines are not {code}; is the order of --languages that of the text?"
-        same = f"equal on both sides: {findings.equal:,}, repeated: {findings.repeated:,}"
-        yield f"  pairs with an empty side: {findings.empty:,}, {same}"
-        if 2 * findings.equal > findings.pairs:
-            yield "  warning: most pairs are equal on both sides, and cleaning drops them; is one file given twice?"
-        yield from _few(split, findings.pairs)
-    for split in ("valid", "held_out"):
-        if split not in found:
-            [source] = corpus.splits[split]
-            low, high = source.slice.per_mille if source.slice else (0, 0)
-            yield f"{split}: {(high - low) / 10:g} % of the training text, by the hash of the {codes[0]} sentence"
-            yield from _few(split, int(found["train"].filled * (high - low) / 1000))
-
-
-def _few(split: str, pairs: int) -> Iterator[str]:
-    """Yield a warning if a split has few pairs."""
-    advice = f"so its scores are rough; {FEW[split]} or more are better"
-    if split == "train":
-        advice = "so the model will be rough; more text, or a trained model: docs/how-to/own-corpus.md, Few pairs"
-    if pairs < FEW[split]:
-        yield f"  warning: about {pairs:,} pairs are few, {advice}"

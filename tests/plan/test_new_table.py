@@ -97,7 +97,7 @@ def test_a_table_is_written_that_the_plan_accepts_and_whose_splits_are_disjoint(
     assert said.endswith("snakemake --snakefile PATH/TO/Snakefile --cores all table_mine")  # no Snakefile is here
     assert "train: 400 pairs" in said and "en: 9.0 words a line, 95 % of lines up to 9" in said
     assert said.count("warning: about 20 pairs are few") == 2 and "about 400 pairs are few, so the model" in said
-    assert "equal on both sides, and" not in said
+    assert "equal on both sides, and" not in said and f"      {lines('de', 1)[0]}\n" in said
     plan = Plan.load(settings_of(project / "config.yaml"), "config.yaml")
     table = plan.table("mine")
     assert "about 8 updates a pass" in Path("workflow/tables/mine.yaml").read_text()  # 360 pairs of 9 words

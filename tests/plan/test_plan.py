@@ -12,7 +12,6 @@ from nmt.plan.closing import closing_words, requested_tables
 from nmt.plan.helpers import check_own_files
 from nmt.plan.load import check_config_files, load_settings
 from nmt.plan.plan import Plan
-from nmt.plan.resources import device_resources, training_resources
 from nmt.system.errors import ConfigError
 
 DATA = {"corpus": "mine", "languages": "en-de"}
@@ -228,14 +227,14 @@ def test_the_inputs_of_a_table_need_no_tool_of_another() -> None:
 
 @pytest.mark.parametrize(("device", "claims"), [("cpu", False), ("auto", True), ("cuda", True)])
 def test_a_gpu_is_claimed_unless_the_cpu_is_asked_for(device: str, claims: bool) -> None:
-    assert ("gpu" in device_resources(plan(device=device).settings)) == claims
+    assert ("gpu" in plan(device=device).settings.device_resources) == claims
 
 
 def test_each_process_of_a_training_has_a_gpu_and_is_a_task_of_its_job() -> None:
     alone, two = plan(device="auto").settings, plan(device="auto", processes=2).settings
-    assert training_resources(alone) == device_resources(alone)
-    assert training_resources(two) == {"device": "auto", "gpu": 2, "tasks": 2, "mpi": "srun"}
-    assert "gpu" not in training_resources(plan(device="cpu", processes=2).settings)
+    assert alone.training_resources == alone.device_resources
+    assert two.training_resources == {"device": "auto", "gpu": 2, "tasks": 2, "mpi": "srun"}
+    assert "gpu" not in plan(device="cpu", processes=2).settings.training_resources
 
 
 def test_unknown_names_are_told_with_the_nearest() -> None:

@@ -11,7 +11,6 @@ from nmt.plan.closing import requested_tables
 from nmt.plan.layout import test_and_pair
 from nmt.plan.load import or_exit
 from nmt.plan.plan import Plan
-from nmt.plan.resources import device_resources, training_resources
 from nmt.plan.systems import as_json, experiment
 from nmt.system.files import sha256
 from nmt.system.buckets.copies import link_copies
@@ -32,7 +31,7 @@ if PLAN.settings.container:  # before all rules, which take it over
 LAYOUT = PLAN.layout
 # On a cluster a profile says how many (set-threads). Without a number there, each job has one.
 CORES = 1 if workflow.remote_exec else workflow.resource_settings.cores or 1
-DEVICE = device_resources(PLAN.settings)
+DEVICE = PLAN.settings.device_resources
 GPUS = 0 if PLAN.settings.device == "cpu" else len(available())
 SHARE = max(1, CORES // max(1, GPUS))  # threads of each job with a GPU: so many run at once
 ENVIRONMENT = "../../envs/environment.yaml"

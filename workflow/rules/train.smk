@@ -24,7 +24,7 @@ rule train:
         ENVIRONMENT
     threads: SHARE
     resources:
-        **training_resources(PLAN.settings),
+        **PLAN.settings.training_resources,
     params:
         run=lambda w, output: Path(output.training).parent,
         config=lambda w: experiment(system_of(w)),
