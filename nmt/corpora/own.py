@@ -110,7 +110,8 @@ class OwnPart:
         if not kind:
             raise ConfigError(
                 f"{self.name}: expected a name that ends in {', '.join(FORMATS)}, .zip, or that with .gz, .bz2, .xz, "
-                f".zst, got '{suffix}'; say format: in its declaration, rename it, or name a file for each language"
+                f".zst, got '{suffix}'; save a spreadsheet as .csv, say format: in its declaration, or name a file for "
+                "each language"
             )
         yield from self._read(kind, path, member, languages, place)
 

@@ -139,7 +139,8 @@ def _run(run: Run, found: Estimate) -> tuple[float, int, str]:
     rows = [row for folder, row in run.score_folders().items() if not (trained and (folder / "scores.json").exists())]
     translation = sum(decoding(found, _sentences(run, row.test or "", found), row.decoding.beam) for row in rows)
     training = 0.0 if trained else found.seconds["train"]
-    what = "is trained" if trained else f"{found.updates:,} updates at most, {spoken(training)}"
+    about = "" if found.updates == run.system.training.updates else "about "
+    what = "is trained" if trained else f"{about}{found.updates:,} updates at most, {spoken(training)}"
     line = (
         f"  {run.name} seed {run.seed}: {what}; {_count(len(rows), 'row')} to make, translations {spoken(translation)}"
     )
