@@ -180,7 +180,10 @@ def _load_alignments(file: Path | None, encoded: Path, config: Experiment) -> Al
 
 
 def claim_state(state: Path, wanted: dict[str, Any], config: dict[str, Any]) -> None:
-    """Make ``state`` the folder of this training; the state of a different training moves aside.
+    """Make ``state`` the folder of this training.
+
+    The state of a different training moves aside, to ``state-DIGEST-TIME``. When that training is wanted again, its
+    state moves back.
 
     Args:
         state: the folder.
@@ -196,41 +199,48 @@ def claim_state(state: Path, wanted: dict[str, Any], config: dict[str, Any]) -> 
         state.unlink()
     mark = state / "identity.json"
     current = read_json(mark).get("identity") if mark.is_file() else None
-    held = mark.is_file() or (state / "checkpoints").is_dir()  # without the mark they may be of any training
-    same = current is not None and _without(current, RETENTION) in _suiting(_without(wanted, RETENTION))
-    enough = current in _suiting(wanted) or (same and _keeps_enough(state, config["training"]))
-    if held and not enough:
+    exists = mark.is_file() or (state / "checkpoints").is_dir()
+    if exists and (reason := _obstacle(state, current, wanted, config["training"])):
         aside = state.with_name(f"state-{digest(current)}-{time.time_ns()}")
         state.replace(aside)
         remove_outputs(state.parent)
-        reason = "configuration, seed or data differ" if current else f"{mark.name}, which says which, is missing"
-        if same:
-            reason = "it has deleted checkpoints that keep_last or keep_best now ask for"
         print(f"{state}: held another training ({reason}); kept as {aside}", file=sys.stderr)
-    for earlier in sorted(state.parent.glob(f"{state.name}-{digest(wanted)}-*")):
-        if not state.exists() and read_json(earlier / mark.name).get("identity") == wanted:
-            earlier.replace(state)  # the state of this training, which had moved aside for another one
+    for aside in sorted(state.parent.glob(f"{state.name}-{digest(wanted)}-*")):
+        if not state.exists() and read_json(aside / mark.name).get("identity") == wanted:
+            aside.replace(state)
     write_json(mark, {"identity": wanted, "config": config})
 
 
-def _suiting(identity: dict[str, Any]) -> tuple[dict[str, Any], ...]:
-    """Return the identities of states that this training can go on from.
+def _obstacle(
+    state: Path, current: dict[str, Any] | None, wanted: dict[str, Any], training: dict[str, Any]
+) -> str | None:
+    """Return why the wanted training cannot resume from a state; None if it can.
 
-    That with on_nan: stop is one of them: its state has skipped no update, so it suits on_nan: skip as well.
+    Args:
+        state: the folder.
+        current: the identity of the training that made it; None if unknown.
+        wanted: the identity of the wanted training.
+        training: the wanted training's configuration under ``training``, with its defaults.
     """
-    return identity, _without(identity, {"on_nan"})
+    if not current:
+        return "identity.json, which says which, is missing"
+    # A state made with on_nan: stop has skipped no update, so it suits on_nan: skip as well.
+    suitable = wanted, _without(wanted, {"on_nan"})
+    if current in suitable:
+        return None
+    if _without(current, RETENTION) not in [_without(identity, RETENTION) for identity in suitable]:
+        return "configuration, seed or data differ"
+    checkpoints, log = Checkpoints(state / "checkpoints"), (record for _, record in read_records(state / "log.jsonl"))
+    if checkpoints.has_kept(log, training["keep_last"], training["keep_best"], training["monitor"]):
+        return None
+    return "it has deleted checkpoints that keep_last or keep_best now ask for"
 
 
 def _without(identity: dict[str, Any], keys: Collection[str]) -> dict[str, Any]:
+    """Return an identity without some keys under ``training``."""
     config = identity.get("config", {})
     training = {key: value for key, value in config.get("training", {}).items() if key not in keys}
     return identity | {"config": config | {"training": training}}
-
-
-def _keeps_enough(state: Path, training: dict[str, Any]) -> bool:
-    """Return whether a state has all checkpoints that the training's keep_last and keep_best would have kept so far."""
-    checkpoints, log = Checkpoints(state / "checkpoints"), (record for _, record in read_records(state / "log.jsonl"))
-    return checkpoints.has_kept(log, training["keep_last"], training["keep_best"], training["monitor"])
 
 
 def already_finished(run: Path, config: Experiment, inputs: dict[str, Any]) -> bool:
