@@ -174,32 +174,40 @@ class Recurrent(TranslationModel):
         return self._attend(hidden, state.source)
 
     def _decode_by_steps(self, state: State, words: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Compute the same as `_decode` step by step; what no step is fed is computed once for all steps."""
-        config = self.config
-        teacher_forcing = config.teacher_forcing if self.training else 1.0
-        draws = torch.rand(
-            len(words) if config.teacher_forcing_draw == "sentence" else 1, words.shape[1], device=words.device
-        )
-        use_prediction = (draws >= teacher_forcing).expand(words.shape[:2])  # (B, T)
-        steps: list[Tensor] = []
-        attended: list[tuple[Tensor, Tensor]] = []  # outputs, or with context feeding contexts; and weights
+        """Compute the same as `_decode` step by step.
+
+        The loop computes only what the next step needs: the context with context feeding, the output with input
+        feeding, and neither without feeding. The rest follows after the loop, for all steps at once.
+        """
+        context_feeding = self.config.context_feeding
+        use_prediction = self._draw_predictions(words)
+        states: list[Tensor] = []  # states of the last layer, each (B, 1, D)
+        attended: list[tuple[Tensor, Tensor]] = []  # what the next step is fed, and the weights (B, 1, S)
         for t, word in enumerate(torch.split(words, 1, 1)):  # (B, 1, D)
-            rows = use_prediction[:, t].nonzero()[:, 0]
+            rows = use_prediction[:, t].nonzero()[:, 0]  # sentences whose word is replaced
             if t and len(rows):
-                predicted = self._predict(steps[-1][rows], state.source.select(rows), t - 1)
+                predicted = self._predict(states[-1][rows], state.source.select(rows), t - 1)
                 word = word.index_copy(0, rows, self.target_embedding.forward_sparse(predicted).to(word.dtype))
-            hidden, layers = self.decoder(self._inputs(word, state), state.layers)
-            steps.append(hidden)
-            state = replace(state, position=t + 1, layers=layers)
+            hidden, layers = self.decoder(self._inputs(word, state), state.layers)  # (B, 1, D)
+            states.append(hidden)
+            state = replace(state, layers=layers)
             if state.fed is not None:
-                context, weights = self._context(hidden, state.source, t)
-                attended.append((context if config.context_feeding else self._combined(hidden, context), weights))
-                state = replace(state, fed=context.detach() if config.context_feeding else attended[-1][0])
-        hidden = torch.cat(steps, 1)
+                context, weights = self._context(hidden, state.source, t)  # (B, 1, E), (B, 1, S)
+                fed = context if context_feeding else self._combined(hidden, context)
+                attended.append((fed, weights))
+                state = replace(state, fed=fed.detach() if context_feeding else fed)
+        hidden = torch.cat(states, 1)  # (B, T, D)
         if not attended:
             return self._attend(hidden, state.source)
-        outputs, weights = (torch.cat(parts, 1) for parts in zip(*attended, strict=True))
-        return self._combined(hidden, outputs) if config.context_feeding else outputs, weights
+        fed, weights = (torch.cat(parts, 1) for parts in zip(*attended, strict=True))
+        return self._combined(hidden, fed) if context_feeding else fed, weights
+
+    def _draw_predictions(self, words: Tensor) -> Tensor:
+        """Draw for words (B, T, D) whether the model's prediction replaces them (B, T); never outside training."""
+        teacher_forcing = self.config.teacher_forcing if self.training else 1.0
+        rows = len(words) if self.config.teacher_forcing_draw == "sentence" else 1
+        draws = torch.rand(rows, words.shape[1], device=words.device)
+        return (draws >= teacher_forcing).expand(words.shape[:2])
 
     @torch.no_grad()
     def _predict(self, hidden: Tensor, source: Source, t: int) -> Tensor:
