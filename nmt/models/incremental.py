@@ -3,6 +3,10 @@
 For few rows, calling modules and operators takes longer than the arithmetic. So this module looks up the weights once,
 repeats the computation of `DecoderLayer` for a single position, and multiplies matrices in advance where that leaves
 fewer operators to each step.
+
+In shapes, B is the number of sentences, R that of hypotheses or rows (B times the beam size), S that of source
+positions, D the width, H the number of heads, and K that of heads of keys and values. t is the number of positions for
+which there is memory.
 """
 
 from collections.abc import Sequence
@@ -34,11 +38,14 @@ class Source(NamedTuple):
 
 
 class FoldedSource(NamedTuple):
-    """One sentence, multiplied by the projections of queries and output: attention is two products and a softmax."""
+    """One sentence whose keys and values are already multiplied by the projections of queries and output.
 
-    offsets: Tensor  # (H * S,) added to the scores; -inf at padding
-    scores: Tensor  # (D, H * S) maps an input to the scores of all heads
-    outputs: Tensor  # (H * S, D) maps the weights of all heads to the output, with its bias
+    Attention from x (R, D) is then ``softmax(x @ scores + offsets) @ outputs``, with the softmax over each head.
+    """
+
+    offsets: Tensor  # (H * S,) -inf at padding, else the part of the scores from the queries' bias
+    scores: Tensor  # (D, H * S)
+    outputs: Tensor  # (H * S, D) with the output's bias
 
     def keep(self, _: Tensor) -> "FoldedSource":
         """Return the sentence, which all rows share even if it is repeated."""
@@ -46,12 +53,12 @@ class FoldedSource(NamedTuple):
 
 
 class Past(NamedTuple):
-    """Keys and values of the pieces written so far, for self-attention; a buffer with views of its parts."""
+    """Keys and values of the pieces written so far, for self-attention: a buffer, and views of it for fast access."""
 
-    buffer: Tensor  # (2, R, K, t, D/H)
-    slots: Tensor  # (R, 2, K, t, D/H)
-    keys: Tensor  # (R * K, D/H, t)
-    values: Tensor  # (R * K, t, D/H)
+    buffer: Tensor  # (2, R, K, t, D/H) keys, then values
+    slots: Tensor  # (R, 2, K, t, D/H) to write a position
+    keys: Tensor  # (R * K, D/H, t) to read all
+    values: Tensor  # (R * K, t, D/H) to read all
 
     @classmethod
     def of(cls, buffer: Tensor) -> "Past":
@@ -66,12 +73,12 @@ class State(NamedTuple):
     decoder: "IncrementalDecoder"  # that makes the steps
     position: int  # number of the next step, from 0
     past: Sequence[Past]  # of each layer; unused from ``position`` on
-    written: Tensor  # (1, 1, t) additive mask of the unused positions
+    mask: Tensor  # (1, 1, t) additive: 0 before ``position``, -inf from there on
     sources: Sequence[Source | FoldedSource]  # of each layer
 
 
 class IncrementalDecoder:
-    """The decoder of a Transformer without dropout, for R rows: B sentences times the beam size."""
+    """The decoder of a Transformer without dropout."""
 
     def __init__(
         self, embedding: PositionalEmbedding, layers: Sequence[DecoderLayer], norm: Any, projection: nn.Linear
@@ -90,18 +97,18 @@ class IncrementalDecoder:
 
     def step(self, state: State, last: Tensor) -> tuple[Tensor, State]:
         """See `nmt.models.base.TranslationModel.step`."""
-        position, past, written = state.position, state.past, state.written
-        x = self._embed(last, position)
-        if position == written.shape[2]:
+        position, past, mask = state.position, state.past, state.mask
+        if position == mask.shape[2]:  # the memory is full: grow it
             past = [Past.of(F.pad(layer.buffer, (0, 0, 0, VECTOR))) for layer in past]
-            written = F.pad(written, (0, VECTOR), value=-torch.inf)
-        written.select(2, position).zero_()
+            mask = F.pad(mask, (0, VECTOR), value=-torch.inf)
+        mask.select(2, position).zero_()
+        x = self._embed(last, position)  # (R, D)
         with pytorch_kernels(last.shape[0] < MANY):
             for layer, layer_past, source in zip(self.layers, past, state.sources, strict=True):
-                x = layer(x, layer_past, position, written, source)
+                x = layer(x, layer_past, position, mask, source)
         if self.norm:
             x = self.layers[0].normalise(x, *self.norm)
-        return log_probabilities(x, *self.projection), State(self, position + 1, past, written, state.sources)
+        return log_probabilities(x, *self.projection), State(self, position + 1, past, mask, state.sources)
 
     def _embed(self, ids: Tensor, position: int) -> Tensor:
         """Embed ids (R,) at one position as (R, D)."""
@@ -112,58 +119,61 @@ class IncrementalDecoder:
 
 
 class IncrementalLayer:
-    """`DecoderLayer` without dropout, for R rows: B sentences times the beam size."""
+    """`DecoderLayer` without dropout."""
 
     def __init__(self, layer: DecoderLayer) -> None:
         attention, source, feed_forward = layer.attention, layer.source_attention, layer.feed_forward
-        self.heads, self.size = attention.heads, attention.project.in_features // attention.heads
+        self.heads, self.groups, self.rotary = attention.heads, attention.groups, attention.rotary
+        self.size = attention.project.in_features // attention.heads  # D/H
         self.scale = self.size**-0.5  # of the scores
         self.project, self.output = _weights(attention.project), _output(attention)
         self.source_attention, self.source_queries, self.source_output = source, source.query_weights(), _output(source)
         self.inner, self.outer = _weights(feed_forward.inner), _weights(feed_forward.outer)
         self.activation = torch.relu_ if feed_forward.activation is F.relu else feed_forward.activation
-        self.pre = layer.residuals[0].pre
-        self.groups, self.rotary = attention.groups, attention.rotary
         norms = [residual.norm for residual in layer.residuals]
+        self.pre, self.norms = layer.residuals[0].pre, [_norm_arguments(norm) for norm in norms]
         self.normalise: Any = torch.layer_norm if isinstance(norms[0], nn.LayerNorm) else torch.rms_norm
-        self.norms = [_norm_arguments(norm) for norm in norms]
 
     def start(self, memory: Tensor, mask: Tensor) -> Source | FoldedSource:
         """Prepare the attention over encoded sentences (B, S, D), with their additive mask (B, 1, 1, S).
 
         Folding pays for one sentence on the CPU, as long as it makes no matrix larger than the projections.
         """
-        if memory.is_cuda or len(memory) > 1 or memory.shape[1] > self.size:
-            missing = max(0, VECTOR - memory.shape[1])  # pad once, because the softmax of short rows is slow
-            memory, mask = F.pad(memory, (0, 0, 0, missing)), F.pad(mask, (0, missing), value=-torch.inf)
-            keys, values = self.source_attention.keys_values(memory)
-            return Source(keys.contiguous(), values.contiguous(), mask)
-        keys, values = (
-            part[0].repeat_interleave(self.heads // self.groups, 0) if self.groups < self.heads else part[0]
-            for part in self.source_attention.keys_values(memory)
-        )  # each (H, S, D/H)
+        if len(memory) == 1 and memory.shape[1] <= self.size and not memory.is_cuda:
+            return self._fold(memory, mask)
+        missing = max(0, VECTOR - memory.shape[1])  # pad once, because the softmax of short rows is slow
+        memory, mask = F.pad(memory, (0, 0, 0, missing)), F.pad(mask, (0, missing), value=-torch.inf)
+        keys, values = self.source_attention.keys_values(memory)
+        return Source(keys.contiguous(), values.contiguous(), mask)
+
+    def _fold(self, memory: Tensor, mask: Tensor) -> FoldedSource:
+        """Fold one sentence (1, S, D), with its mask (1, 1, 1, S), into the projections."""
+        keys, values = (part[0] for part in self.source_attention.keys_values(memory))  # each (K, S, D/H)
+        if self.groups < self.heads:
+            keys, values = (part.repeat_interleave(self.heads // self.groups, 0) for part in (keys, values))
+        keys = keys * self.scale  # (H, S, D/H)
         weight, bias = self.source_queries
-        keys = keys * self.scale
         scores = (keys @ weight.view(self.heads, self.size, -1)).flatten(0, 1).t()  # (D, H * S)
-        offsets = mask[0, 0].expand(self.heads, -1)
+        offsets = mask[0, 0].expand(self.heads, -1)  # (H, S)
         if bias is not None:
             offsets = offsets + (keys @ bias.view(self.heads, -1, 1))[..., 0]
         if not self.source_output:
-            return FoldedSource(offsets.flatten(), scores, torch.block_diag(*values))  # type: ignore[no-untyped-call]
+            outputs = torch.block_diag(*values)  # type: ignore[no-untyped-call]  # (H * S, D)
+            return FoldedSource(offsets.flatten(), scores, outputs)
         weight, bias = self.source_output
         outputs = (values @ weight.t().view(self.heads, self.size, -1)).flatten(0, 1)  # (H * S, D)
         if bias is not None:
             outputs += bias / self.heads  # the weights of each head sum to 1
         return FoldedSource(offsets.flatten(), scores, outputs)
 
-    def __call__(self, x: Tensor, past: Past, position: int, written: Tensor, source: Source | FoldedSource) -> Tensor:
+    def __call__(self, x: Tensor, past: Past, position: int, mask: Tensor, source: Source | FoldedSource) -> Tensor:
         """Run the layer on one position.
 
         Args:
             x: input (R, D).
             past: keys and values, filled before this position; this call adds its own.
             position: number of this position, from 0.
-            written: additive mask (1, 1, t) that hides the positions after this one.
+            mask: additive mask (1, 1, t) that hides the positions after this one.
             source: the source sentences, from `start`.
 
         Returns:
@@ -171,35 +181,30 @@ class IncrementalLayer:
         """
         normalise, (first, second, third) = self.normalise, self.norms
         if self.pre:
-            x = x + self._attend(normalise(x, *first), past, position, written)
+            x = x + self._attend(normalise(x, *first), past, position, mask)
             x = self._add_source(x, normalise(x, *second), source)
             return x + self._feed_forward(normalise(x, *third))
-        x = normalise(x + self._attend(x, past, position, written), *first)
+        x = normalise(x + self._attend(x, past, position, mask), *first)
         x = normalise(self._add_source(x, x, source), *second)
         return normalise(x + self._feed_forward(x), *third)
 
-    def _attend(self, x: Tensor, past: Past, position: int, written: Tensor) -> Tensor:
+    def _attend(self, x: Tensor, past: Past, position: int, mask: Tensor) -> Tensor:
+        """Write the keys and values of x (R, D) to the past, and attend over it; return (R, D)."""
         heads, groups, size = self.heads, self.groups, self.size
-        projected = F.linear(x, *self.project).view(-1, heads + 2 * groups, size)
+        projected = F.linear(x, *self.project).view(-1, heads + 2 * groups, size)  # (R, H + 2K, D/H)
         if self.rotary:
             rotated = self.rotary.at(projected[:, : heads + groups], position)
             projected = torch.cat([rotated, projected[:, heads + groups :]], 1)
         past.slots.select(3, position).copy_(projected.narrow(1, heads, 2 * groups).view(-1, 2, groups, size))
-        queries = projected.narrow(1, 0, heads)
+        queries = projected.narrow(1, 0, heads)  # (R, H, D/H)
         if x.is_cuda:
-            mixed = attend(queries.unsqueeze(2), past.buffer[0], past.buffer[1], written[None])
-        elif x.shape[0] < MANY:
-            mixed = self._mix(queries, past, written)
+            mixed = attend(queries.unsqueeze(2), past.buffer[0], past.buffer[1], mask[None])
         else:
-            with pytorch_kernels():
-                mixed = self._mix(queries, past, written)
+            with pytorch_kernels(len(x) >= MANY):  # with fewer rows, `IncrementalDecoder.step` has chosen them
+                grouped = queries.reshape(past.keys.shape[0], -1, size)  # (R * K, H/K, D/H)
+                scores = torch.baddbmm(mask, grouped, past.keys, alpha=self.scale)  # (R * K, H/K, t)
+                mixed = torch.bmm(torch.softmax(scores, -1), past.values)  # (R * K, H/K, D/H)
         return _linear(mixed.view(x.shape), self.output)
-
-    def _mix(self, queries: Tensor, past: Past, written: Tensor) -> Tensor:
-        """Attend over the past from queries (R, H, D/H); return weighted means (R * K, H/K, D/H)."""
-        grouped = queries.reshape(past.keys.shape[0], -1, self.size)
-        scores = torch.baddbmm(written, grouped, past.keys, alpha=self.scale)
-        return torch.bmm(torch.softmax(scores, -1), past.values)
 
     def _add_source(self, residual: Tensor, x: Tensor, source: Source | FoldedSource) -> Tensor:
         """Add the attention over the source to the residual; both and x (R, D).
