@@ -68,7 +68,15 @@ def guided_alignment(weights: Tensor, links: Tensor) -> Tensor:
 
 
 class _LinearCrossEntropy(torch.autograd.Function):
-    """Cross-entropy whose forward pass also computes the gradients, while each chunk of scores is in the cache."""
+    """Cross-entropy whose forward pass also computes the gradients, while each chunk of scores is in the cache.
+
+    For one position with scores z over V pieces, target y and smoothing e, the loss is
+    (1 - e) * (log sum exp z - z[y]) + e * (log sum exp z - mean z), and its gradient by z is
+    softmax(z) - (1 - e) * onehot(y) - e / V. `_chunk` adds the part of the softmax to the gradients of hidden and
+    weight; `_subtract_targets` subtracts the rest, once for all chunks, as it needs no scores.
+
+    P is the number of passes, 2 with consistency, else 1. A position's share is the weight of its target.
+    """
 
     @staticmethod
     def forward(
@@ -85,20 +93,22 @@ class _LinearCrossEntropy(torch.autograd.Function):
             compute = torch.get_autocast_dtype(hidden.device.type)
         with torch.autocast(hidden.device.type, enabled=False):
             cast_weight = weight.to(compute)
-            sums = torch.zeros(5, dtype=torch.float64, device=hidden.device)
             hidden_grad, weight_grad = torch.empty_like(hidden), torch.zeros_like(weight)
             passes = 2 if consistency else 1
-            outputs, grads = (rows.view(passes, len(targets), hidden.shape[1]) for rows in (hidden, hidden_grad))
+            by_pass = passes, len(targets), hidden.shape[1]  # (P, N, D)
+            outputs, grads = hidden.view(by_pass), hidden_grad.view(by_pass)
+            sums = torch.zeros(5, dtype=torch.float64, device=hidden.device)
             for part in _parts(len(targets), passes, len(weight), hidden.device.type):
-                share = None if shares is None else shares[part, None]
+                share = None if shares is None else shares[part, None]  # (n, 1)
                 sums += _chunk(
                     outputs[:, part], cast_weight, targets[part], grads[:, part], weight_grad, consistency, share
                 )
-            nll, likelihood, uniform, correct, divergence = sums.unbind()  # uniform: against the uniform distribution
+            nll, shared_nll, shared_log_total, correct, divergence = sums.unbind()
             shared_hidden = hidden if shares is None else hidden * shares[:, None]
+            uniform = shared_log_total  # becomes the cross-entropy against the uniform distribution
             if smoothing:
                 uniform -= shared_hidden.double().sum(0) @ weight.mean(0).double()  # sum of each row's mean score
-            loss = ((1 - smoothing) * likelihood + smoothing * uniform + consistency * divergence).to(weight.dtype)
+            loss = ((1 - smoothing) * shared_nll + smoothing * uniform + consistency * divergence).to(weight.dtype)
             _subtract_targets(shared_hidden, weight, targets.repeat(passes), smoothing, hidden_grad, weight_grad)
             if shares is not None:
                 hidden_grad *= shares[:, None]
@@ -129,10 +139,10 @@ def _chunk(
     consistency: float,
     share: Tensor | None,
 ) -> Tensor:
-    """Add a chunk's share of the gradients, except the part of the targets (`_subtract_targets`).
+    """Add the softmax's part of a chunk to the gradients, and with consistency that of the divergence.
 
     Args:
-        hidden: decoder outputs by pass (P, n, D).
+        hidden: decoder outputs of n positions (P, n, D).
         weight: output projection (V, D).
         targets: ids (n,).
         hidden_grad: gradient of ``hidden``, to be written without the share (P, n, D).
@@ -141,8 +151,8 @@ def _chunk(
         share: weight of each target in the loss (n, 1); None for 1.
 
     Returns:
-        Sums (5,), float64: negative log-likelihood; the same and the log of the softmax's denominator, both times the
-        share; correct predictions; divergence.
+        Sums (5,), float64: negative log-likelihood; the same times the share; the log of the softmax's denominator
+        times the share; correct predictions; divergence.
     """
     cast_hidden = hidden.to(weight.dtype).flatten(0, 1)  # (P * n, D)
     rows = len(cast_hidden)
@@ -150,21 +160,22 @@ def _chunk(
         cast_hidden = fill(cast_hidden, filled_rows(rows))  # the last chunk has fewer rows than the others
     scores = cast_hidden @ weight.t()  # (P * n, V)
     probabilities, log_total, gold, correct = _predict(scores, targets.repeat(len(hidden)), in_place=not consistency)
-    score_grad, scale, divergence = probabilities, 1.0, log_total.new_zeros(())
+    nll = log_total - gold  # (P * n,)
     if consistency:
         scale = consistency / 2
         score_grad, divergence = _divergence(scores, log_total, probabilities, scale)
+    else:
+        scale, score_grad, divergence = 1.0, probabilities, log_total.new_zeros(())
     hidden_grad.copy_((score_grad @ weight)[:rows].view_as(hidden)).mul_(scale)
-    nll = log_total - gold
-    likelihood, uniform = nll, log_total
+    shared_nll, shared_log_total = nll, log_total
     if share is not None:
         cast_hidden = (cast_hidden * share).to(cast_hidden.dtype)
-        likelihood, uniform = nll * share[:, 0], log_total * share[:, 0]
+        shared_nll, shared_log_total = nll * share[:, 0], log_total * share[:, 0]
     if score_grad.dtype == weight_grad.dtype:
         weight_grad.addmm_(score_grad.t(), cast_hidden, alpha=scale)
     else:  # products in bfloat16, their sum in float32
         weight_grad.add_(score_grad.t() @ cast_hidden, alpha=scale)
-    return torch.stack([nll.sum(), likelihood.sum(), uniform.sum(), correct.double().sum(), divergence])
+    return torch.stack([nll.sum(), shared_nll.sum(), shared_log_total.sum(), correct.double().sum(), divergence])
 
 
 def _predict(scores: Tensor, targets: Tensor, in_place: bool) -> tuple[Tensor, ...]:
