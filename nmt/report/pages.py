@@ -41,18 +41,20 @@ def page(results: Path, out: Path) -> None:
     Raises:
         DataError: the folder has neither tables nor figures, a table is not JSON, or ``out`` has other files.
     """
-    tables = {file.stem: read_json(file) for file in sorted((results / "tables").glob("*.json"))}
-    folders = {folder.name for folder in (results / "figures").glob("*") if _images(folder)}
-    if not tables and not folders:
+    tables: dict[str, Json | None] = dict.fromkeys(
+        folder.name for folder in (results / "figures").glob("*") if _images(folder)
+    )  # None for figures without a table
+    tables |= {file.stem: read_json(file) for file in sorted((results / "tables").glob("*.json"))}
+    if not tables:
         raise DataError(f"{results}: expected tables/*.json or figures/*/, got neither; build a table first: make run")
-    names = sorted({*tables, *folders}, key=lambda name: (_synthetic(tables.get(name)), name))
+    tables = dict(sorted(tables.items(), key=lambda table: (_synthetic(table[1]), table[0])))
     if out.suffix == ".html":
         links = _Links(results, out.parent)
-        sections = [_section(name, tables.get(name), links) for name in names]
-        entries = [_entry(name, tables.get(name), f"#{name}") for name in names]
+        sections = [_section(name, data, links) for name, data in tables.items()]
+        entries = [_entry(name, data, f"#{name}") for name, data in tables.items()]
         write_text(out, fill("page.html.j2", entries=entries, sections=sections, tracked=links.explained(), home=None))
     else:
-        _site(results, out, {name: tables.get(name) for name in names})
+        _site(results, out, tables)
 
 
 def _site(results: Path, out: Path, tables: dict[str, Json | None]) -> None:
@@ -61,8 +63,9 @@ def _site(results: Path, out: Path, tables: dict[str, Json | None]) -> None:
     with atomic_directory(out, SITE) as folder:
         (folder / SITE).touch()
         for name, data in tables.items():
-            shown = {"entries": [], "sections": [_section(name, data, links)], "home": "index.html"}
-            write_text(folder / f"{name}.html", fill("page.html.j2", tracked=links.explained(), **shown))
+            sections = [_section(name, data, links)]  # first, because explained() depends on its links
+            html = fill("page.html.j2", entries=[], sections=sections, tracked=links.explained(), home="index.html")
+            write_text(folder / f"{name}.html", html)
         entries = [_entry(name, data, f"{name}.html") for name, data in tables.items()]
         write_text(folder / "index.html", fill("page.html.j2", entries=entries, sections=[], tracked="", home=None))
 
@@ -105,20 +108,21 @@ class _Links:
 
     def file(self, path: Path, text: str | None = None) -> Link:
         """A link to a file; without an address if the file is missing."""
-        shown = text or os.path.relpath(path, self.results)
-        return Link(shown, os.path.relpath(path, self.page) if path.exists() else None)
+        address = os.path.relpath(path, self.page) if path.exists() else None
+        return Link(text or os.path.relpath(path, self.results), address)
 
     def run(self, table: str, system: str, seed: int | str) -> Link:
         """A link to the MLflow run of a training or an ensemble (seed ``1-2-3``); without an address if unknown."""
+        text = f"{system} seed {seed}"
         marker = self.results / "runs" / table / system / f"seed{seed}" / "tracked.json"
         record = read_json(marker) if marker.is_file() else {}
         if record.get("status") != "published":
-            return Link(f"{system} seed {seed}")
+            return Link(text)
         is_url = record["uri"].startswith("http")
         self.local |= not is_url
         store = record["uri"].rstrip("/") if is_url else UI
         address = f"{store}/#/experiments/{record['experiment']}/runs/{record['run']}?{TRAINING_VIEW}"
-        return Link(f"{system} seed {seed}", address)
+        return Link(text, address)
 
     def explained(self) -> str:
         """A note for readers about the links."""
@@ -128,17 +132,13 @@ class _Links:
 
 def _section(name: str, data: Json | None, links: _Links) -> Json:
     """The variables of the template for one table with its figures, or for figures without a table."""
-    runs = [links.run(name, system, one["seed"]) for system, one in _trainings(data)]
-    shown = parts(data) if data else {"title": name, "about": "", "data": None, "rest": [], "figure_notes": []}
-    return shown | {
+    systems = data["systems"].items() if data else ()
+    runs = [links.run(name, system, training["seed"]) for system, made in systems for training in made["trainings"]]
+    of_table = parts(data) if data else {"title": name, "about": "", "data": None, "rest": [], "figure_notes": []}
+    return of_table | {
         "quotes": bool(data) and not is_own(data or {}), "name": name, "runs": runs, "synthetic": _synthetic(data),
         "figures": _figures(name, data, links), "rows": _rows(name, data, links),
     }  # fmt: skip
-
-
-def _trainings(data: Json | None) -> list[tuple[str, Json]]:
-    systems = data["systems"] if data else {}
-    return [(system, training) for system, system_data in systems.items() for training in system_data["trainings"]]
 
 
 def _synthetic(data: Json | None) -> bool:
@@ -147,18 +147,20 @@ def _synthetic(data: Json | None) -> bool:
 
 def _rows(name: str, data: Json | None, links: _Links) -> list[Json]:
     """The provenance of each trained row."""
+    if data is None:
+        return []
     tables = links.results / "tables"  # paths in a table are relative to this folder
-    return [
-        {
-            "label": row["label"], "test": _tested(row, data or {}), "at": row["at"] or NONE,
-            "runs": [
-                links.run(name, row["system"], seed)
-                for seed in (["-".join(map(str, row["seeds"]))] if row.get("ensemble") else row["seeds"])
-            ],
-            "scores": [links.file(Path(os.path.normpath(tables / path))) for path in row["provenance"]],
-        }
-        for row in (data["rows"] if data else []) if not row["quoted"]
-    ]  # fmt: skip
+    rows = []
+    for row in data["rows"]:
+        if not row["quoted"]:
+            seeds = ["-".join(map(str, row["seeds"]))] if row.get("ensemble") else row["seeds"]
+            runs = [links.run(name, row["system"], seed) for seed in seeds]
+            scores = [links.file(Path(os.path.normpath(tables / path))) for path in row["provenance"]]
+            rows.append(
+                {"label": row["label"], "test": _tested(row, data), "at": row["at"] or NONE, "runs": runs,
+                 "scores": scores}
+            )  # fmt: skip
+    return rows
 
 
 def _images(folder: Path) -> dict[str, list[Path]]:
