@@ -211,6 +211,7 @@ def decoding_of(options: Mapping[str, Any], nbest: int = 1) -> "Decoding":
     from pydantic import ValidationError
 
     from nmt.config.decoding import Decoding
+    from nmt.config.yaml import in_words
 
     given = {name: value for name, value in options.items() if value is not None}
     if not -10 <= given["length_penalty"] <= 10:  # rejects NaN too
@@ -223,11 +224,8 @@ def decoding_of(options: Mapping[str, Any], nbest: int = 1) -> "Decoding":
     except ValidationError as error:
         problem = error.errors()[0]
         if problem["loc"]:
-            where, message = (
-                problem["loc"][0],
-                f"{problem['msg'][0].lower()}{problem['msg'][1:]}, got {problem['input']}",
-            )
-            raise ConfigError(f"--{str(where).replace('_', '-')}: {message}") from None
+            option = f"--{str(problem['loc'][0]).replace('_', '-')}"
+            raise ConfigError(f"{option}: {in_words(problem)}") from None
         message, names = str(problem["ctx"]["error"]), "|".join(Decoding.model_fields)
         message = re.sub(rf"\b({names})\b(: true|:(?= ))?", lambda name: f"--{name[1].replace('_', '-')}", message)
         raise ConfigError(message) from None

@@ -135,9 +135,18 @@ _FAULTS = {
 """What common problems of the YAML reader mean."""
 _TYPES = {
     "int": "a whole number, in digits alone", "float": "a number, without a comma", "bool": "true or false",
-    "list": "a list", "tuple": "a list", "path": "a path",
+    "list": "a list", "tuple": "a list", "path": "a path", "string": "text",
+    "model": "keys and their values",
 }  # fmt: skip
-"""What is expected where pydantic found another type."""
+"""What is expected where pydantic found another type, or empty text."""
+_EXPECTED = {
+    "greater_than_equal": "{ge:,.16g} or more", "greater_than": "more than {gt:,.16g}",
+    "less_than_equal": "{le:,.16g} or less", "less_than": "less than {lt:,.16g}", "finite_number": "a finite number",
+    "too_short": "a list of at least {min_length}", "too_long": "a list of at most {max_length}",
+    "string_too_long": "at most {max_length} characters", "literal_error": "{expected}",
+    "extra_forbidden": "no such key",
+}  # fmt: skip
+"""What is expected where pydantic found a value beyond a bound, or none of some; the names in braces are its own."""
 _NOT_WORDS = {
     "bool": "true or false", "int": "a number", "float": "a number", "null": "nothing", "timestamp": "a date",
 }  # fmt: skip
@@ -237,19 +246,29 @@ def _explain(model: type[BaseModel], problem: Any, root: yaml.Node | None, where
         return f"{place}: kind: expected {expected}, got '{got}'{nearest(got, allowed)}"
     if problem["type"] == "string_pattern_mismatch":
         return f"{place}: expected {_expected_at(model, tagged) or problem['ctx']['pattern']}, {got}"
-    if problem["type"] == "string_type" and (words := _expected_at(model, tagged)):
-        is_name = type(problem["input"]) is int and words.startswith("letters")
-        return f"{place}: expected {words}, {got}{'; put it in quotes' if is_name else ''}"
+    if problem["type"] == "string_type":
+        words = _expected_at(model, tagged) or expectation(problem)
+        is_text = type(problem["input"]) in (int, float, bool) and words.startswith(("letters", "text"))
+        return f"{place}: expected {words}, {got}{'; put it in quotes' if is_text else ''}"
     if problem["type"] in ("model_type", "model_attributes_type", "dict_type"):
         allowed = list(_fields_at(model, tagged))
         return f"{place}: expected keys and their values, {got}{'; keys: ' if allowed else ''}{', '.join(allowed)}"
-    if problem["type"] == "too_short":
-        return f"{place}: expected a list of at least {problem['ctx']['min_length']}, {got}"
-    if words := _TYPES.get(problem["type"].partition("_")[0]):
-        return f"{place}: expected {words}, {got}{_how_to_list(problem['input']) if words == 'a list' else ''}"
+    is_list = problem["type"] in ("list_type", "tuple_type")
+    return f"{place}: {in_words(problem)}{_how_to_list(problem['input']) if is_list else ''}"
+
+
+def in_words(problem: Any) -> str:
+    """Return in plain words what one pydantic problem expects and got."""
     if problem["type"] == "value_error":
-        return f"{place}: {problem['ctx']['error']}"
-    return f"{place}: {problem['msg'][0].lower()}{problem['msg'][1:]}, {got}"
+        return str(problem["ctx"]["error"])
+    return f"expected {expectation(problem)}, got {shown(problem['input'])}"
+
+
+def expectation(problem: Any) -> str:
+    """Return in plain words what one pydantic problem expects of its value, e.g. ``1 or more``."""
+    kind = problem["type"]
+    words = _EXPECTED.get(kind, "").format_map(problem.get("ctx", {})) or _TYPES.get(kind.partition("_")[0])
+    return words or f"another value ({problem['msg']})"
 
 
 def _how_to_list(value: Any) -> str:

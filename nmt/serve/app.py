@@ -23,6 +23,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from nmt.config.decoding import Decoding
 from nmt.config.types import Strict
+from nmt.config.yaml import expectation
 from nmt.serve.batching import Queue
 from nmt.serve.describe import openapi
 from nmt.serve.door import Door
@@ -273,7 +274,7 @@ def parse(shape: type[QuestionType], body: bytes) -> QuestionType:
         where = f"byte 0x{body[error.start]:02x} at position {error.start + 1}"
         raise Refused(400, "body is not UTF-8", "JSON in UTF-8", where) from None
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False)[0]
+        first = error.errors(include_url=False)[0]
         if first["type"] == "json_invalid":
             raise Refused(400, "body is not JSON", "a JSON object", shown(first["msg"])) from None
         where = ".".join(map(str, first["loc"])) or "body"
@@ -281,12 +282,12 @@ def parse(shape: type[QuestionType], body: bytes) -> QuestionType:
             needed = [name for name, field in shape.model_fields.items() if field.is_required()]
             got = shown(", ".join(first["input"])) or "an empty object"
             raise Refused(422, f"missing key: {where}", f"an object with {', '.join(needed)}", got) from None
-        raise Refused(422, f"wrong value: {shown(where)}", first["msg"], _got(first)) from None
+        raise Refused(422, f"wrong value: {shown(where)}", expectation(first), _got(first)) from None
 
 
 def _got(problem: ErrorDetails) -> str:
     """Describe a wrong value: a number out of range itself, otherwise only its type, since it could be the text."""
-    out_of_range = problem["type"] in ("greater_than_equal", "less_than_equal")
+    out_of_range = problem["type"].startswith(("greater_than", "less_than"))
     return shown(problem["input"]) if out_of_range else type(problem["input"]).__name__
 
 

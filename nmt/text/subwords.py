@@ -13,6 +13,7 @@ import sentencepiece
 from pydantic import ValidationError
 
 from nmt.config.data import SpecialIds, Subwords
+from nmt.config.yaml import in_words
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import atomic_directory, check_regular, read_json, sha256, write_json, write_text
 from nmt.system.lines import LONGEST, count_lines, read_lines
@@ -344,7 +345,7 @@ def inherit(parent: Path, out: Path, languages: str, dropout: float = 0.0, segme
     try:
         config = Subwords(**learned["subwords"] | {"dropout": dropout, "segmentations": segmentations})
     except ValidationError as error:
-        raise ConfigError(f"{parent}, with dropout {dropout}: {error.errors()[0]['msg']}") from None
+        raise ConfigError(f"{parent}, with dropout {dropout}: {in_words(error.errors()[0])}") from None
     with atomic_directory(out, "subwords.json") as folder:
         for side, vocabulary in zip(SIDES, vocabularies, strict=True):
             shutil.copyfile(parent / f"{side}.model", folder / f"{side}.model")

@@ -130,7 +130,16 @@ def test_checkpoints_that_no_training_keeps(at: str, training: dict[str, Any], w
             "64 sentence",
             r"line 12: systems\.two\.training\.batch: expected .*64 sentences.*\"64 sentence\"",
         ),
-        ("epochs: 3", "epochs: 0", r"line 9: systems\.one\.training\.epochs: .*greater than or equal to 1, got 0"),
+        ("epochs: 3", "epochs: 0", r"line 9: systems\.one\.training\.epochs: expected 1 or more, got 0"),
+        ("epochs: 3", "epochs: 9007199254740992", r"epochs: expected less than 9,007,199,254,740,992, got 90071"),
+        ("epochs: 3", "epochs: 3, clip: .inf", r"clip: expected a finite number, got Infinity"),
+        (
+            "epochs: 3",
+            "epochs: 3, optimizer: {betas: [0, 0, 0]}",
+            r"betas: expected a list of at most 2, got \[0, 0, 0",
+        ),
+        ("caption: A table", "caption: 5", r"line 1: caption: expected text, got 5; put it in quotes"),
+        ("caption: A", f"title: {'a' * 81}\ncaption: A", r"title: expected at most 80 characters, got \"aaa"),
         ("epochs: 3", "epochs: true", r"line 9: systems\.one\.training\.epochs: expected a number, got true"),
         ("updates: 10, ", "", r"systems\.two\.training: epochs or updates must be given"),
         (
@@ -205,7 +214,7 @@ def test_checkpoints_that_no_training_keeps(at: str, training: dict[str, Any], w
         (
             "published: {bleu: 34.2}",
             "published: {bleu: 342}",
-            r"line 15: rows\.1\.published\.bleu: .*less than or equal to 100",
+            r"line 15: rows\.1\.published\.bleu: expected 100 or less, got 342",
         ),
         ("published: {bleu: 34.2}", "published: {}", r"line 15: rows\.1\.published: expected a figure, got none"),
         ("epochs: 3}", "epochs: 3}\n    cleaning: {filters: [equal]}", r"filters\.0: expected .*{kind: equal}"),

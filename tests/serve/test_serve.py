@@ -280,6 +280,7 @@ HOSTILE: dict[str, tuple[str, Any, int, str, str]] = {
     "nbest true": ("translate", {"nbest": True}, 422, "wrong value: nbest", "bool"),
     "nbest 0": ("translate", {"nbest": 0}, 422, "wrong value: nbest", "0"),
     "nbest huge": ("translate", {"nbest": 10**30}, 422, "wrong value: nbest", "1000000000"),
+    "top_p 0": ("translate", {"top_p": 0}, 422, "wrong value: top_p", "0"),
     "unknown key": ("translate", {"beam": 500}, 422, "wrong value: beam", "int"),
     "no such layer": ("attention", {"layer": 3}, 422, "no such layer", "3"),
     "layer 0": ("attention", {"layer": 0}, 422, "wrong value: layer", "0"),
@@ -309,6 +310,7 @@ def test_hostile_requests_get_a_clear_refusal(port: int, case: str) -> None:
     found, headers, answer = call(port, f"/api/{endpoint}", body)
     assert (found, answer["error"]) == (status, error), answer
     assert set(answer) == {"error", "expected", "got"} and got in answer["got"] and answer["expected"]
+    assert "nput" not in answer["expected"], "pydantic's own words"
     assert headers["content-type"] == "application/json"
     assert_up(port)
 

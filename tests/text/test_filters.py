@@ -192,7 +192,7 @@ def test_all_dropped_is_refused_with_the_counts(tmp_path: Path) -> None:
         ("[{kind: scores, minimum: 1, file: a, forward: a/b}]", "expected file: or forward:, got both"),
         ("[{kind: scores, minimum: 1, file: a, backward: a/b}]", "backward: goes with forward:"),
         ("[{kind: scores, minimum: 1, forward: b}]", "expected TABLE/SYSTEM"),
-        ("[{kind: duplicates, similarity: 0.5}]", "greater than or equal to 0.7"),
+        ("[{kind: duplicates, similarity: 0.5}]", "expected 0.7 or more, got 0.5"),
         ("[{kind: opusfilter, name: lengthFilter}]", "expected a class of OpusFilter"),
         ("[{share: 1}]", "filters.0"),
     ],

@@ -239,8 +239,8 @@ def test_text_that_is_encoded_several_times_has_the_parts_of_each_round() -> Non
 @pytest.mark.parametrize(
     ("mixing", "message"),
     [
-        ({"web": 0}, r"mixing\.web: input should be greater than 0, got 0"),
-        ({"web": {0: -1}}, r"mixing\.web\.0: input should be greater than 0, got -1"),
+        ({"web": 0}, r"mixing\.web: expected more than 0, got 0"),
+        ({"web": {0: -1}}, r"mixing\.web\.0: expected more than 0, got -1"),
         ({"web": {5: 1}, "news": 1}, r"line 8: .*mixing\.web: expected a weight from the start, got none for update 0"),
         ({"web": {}, "news": 1}, r"mixing\.web: expected a weight from the start"),
         ({"web": {0: 1, 45: 2}, "news": 1}, r"web: expected changes before the end, updates: 45, got one at 45"),

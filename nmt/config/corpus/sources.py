@@ -7,12 +7,12 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
-from nmt.config.types import SHA256, Count, Different, Language, Name, Strict, UserPath
+from nmt.config.types import SHA256, Count, Different, Language, Name, Strict, UserPath, matching
 from nmt.system.files import digest
 
 REMOTE = r"(https?://|mtdata:|sacrebleu:)"
 """Beginning of the name of a text that is not a file of the user."""
-Hash = Annotated[str, Field(pattern=SHA256)]
+Hash = Annotated[str, matching(SHA256, "64 hexadecimal digits")]
 NonEmpty = Annotated[str, Field(min_length=1)]
 Format = Literal["text", "tsv", "csv", "tmx", "xliff", "jsonl", "parquet", "xml"]
 

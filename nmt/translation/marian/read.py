@@ -14,6 +14,7 @@ from torch import Tensor
 from nmt.config.choices import PAIR
 from nmt.config.data import Cleaning, SpecialIds, Subwords
 from nmt.config.models import TransformerConfig
+from nmt.config.yaml import in_words
 from nmt.models.build import outline
 from nmt.system import machine
 from nmt.system.errors import ConfigError, DataError
@@ -183,7 +184,7 @@ def _config(folder: Path, marian: Mapping[str, Any], source_bos: bool, output_bi
     except ValidationError as error:
         problem = error.errors()[0]
         where = ".".join(map(str, problem["loc"])) or "values"
-        raise DataError(f"{path}: {where}: {problem['msg']}, got {str(problem['input'])[:100]}") from None
+        raise DataError(f"{path}: {where}: {in_words(problem)}") from None
 
 
 def _read_weights(folder: Path) -> dict[str, Tensor]:
