@@ -363,6 +363,13 @@ def _compose(text: str) -> yaml.Node | None:
         return None
 
 
+def located(where: str, *paths: list[Any]) -> str:
+    """Return ``FILE, line N: `` of the first of some key paths that the YAML file ``where`` has; empty without one."""
+    root = _compose(read_config(Path(where)))
+    lines = [line for path in paths for depth, line in [_descend(root, path)] if depth == len(path)]
+    return f"{where}, line {lines[0]}: " if lines else ""
+
+
 def _line_of(path: list[Any], root: yaml.Node | None) -> int:
     """Return the line, from 1, of the deepest part of a key path that exists in the YAML, or below ``defaults``."""
     depth, line = _descend(root, path)

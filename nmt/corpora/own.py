@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt.config.corpus.sources import CustomCorpus, TextSource, sources_with
+from nmt.config.yaml import located
 from nmt.corpora.formats import markup, packed, tables
 from nmt.corpora.overlap import HeldOut, warn_of_overlap
 from nmt.corpora.parts import Part, aligned, write_split
@@ -24,22 +25,24 @@ FORMATS = {
 """Formats by suffix. An archive has a file for each language, or one member of such a format."""
 
 
-def check_files(name: str, custom: CustomCorpus, languages: str) -> None:
-    """Reject a corpus that names a file which does not exist; raises ConfigError."""
+def check_files(name: str, custom: CustomCorpus, languages: str, settings: str | None = None) -> None:
+    """Reject a corpus that names a file which does not exist; raises ConfigError, with the line of a settings file."""
     codes = languages.split("-")
     for split, sources in custom.splits.items():
         for number, source in enumerate(sources):
             if not set(codes) <= set(source.sides):
                 continue
-            where = f"corpora.{name}.{split if split in ('train', 'valid') else f'tests.{split}'}"
-            where += f".{number}" if len(sources) > 1 else ""
+            keys = ["corpora", name, *([split] if split in ("train", "valid") else ["tests", split])]
+            where = ".".join(keys) + (f".{number}" if len(sources) > 1 else "")
             read = source.local_files(codes)
             paths = {code: path for code, path in source.files.items() if path in read}
             paths |= {"source": path for path in read if source.source}  # noqa: B035  one at most
             for key, path in paths.items():
                 if not path.is_file():
                     got = "expected a file, got a folder; name a file in it" if path.is_dir() else "no such file"
-                    raise ConfigError(f"{where}.{key}: {path}: {got}; paths start at {Path.cwd()}")
+                    forms = [[*keys, *index, *file] for index in ([number], []) for file in (["files", key], [key])]
+                    place = located(settings, *forms) if settings else ""
+                    raise ConfigError(f"{place}{where}.{key}: {path}: {got}; paths start at {Path.cwd()}")
 
 
 @dataclass(frozen=True)

@@ -39,13 +39,16 @@ from nmt.plan.systems import description_corpus, reads_descriptions, sees_pictur
 from nmt.system.errors import ConfigError
 
 
-def check_table(name: str, tables: Mapping[str, Table], settings: Workflow, own_files: bool = True) -> None:
+def check_table(
+    name: str, tables: Mapping[str, Table], settings: Workflow, where: str | None = None, own_files: bool = True
+) -> None:
     """Check everything about a table that can be known before work begins.
 
     Args:
         name: the table's.
         tables: every table; systems of others may translate text for this one's.
         settings: the workflow's.
+        where: the settings' file, for messages.
         own_files: whether the user's own text must exist.
 
     Raises:
@@ -54,12 +57,12 @@ def check_table(name: str, tables: Mapping[str, Table], settings: Workflow, own_
     check_tests(name, tables[name], settings)
     check_ensembles(name, tables[name], settings)
     if own_files:
-        check_own_files(tables[name].systems.values(), settings)
+        check_own_files(tables[name].systems.values(), settings, where)
         check_table_files(name, tables[name])
     check_parents(name, tables)
     check_added_text(name, tables, settings)
     check_scorers(name, tables)
-    check_helpers(name, tables, settings, own_files)
+    check_helpers(name, tables, settings, own_files, where)
     check_images(name, tables[name], settings)
     check_vectors(name, tables, settings)
     check_alignments(name, tables[name], settings)

@@ -63,7 +63,9 @@ def _check_languages(where: str, system: System, languages: str) -> None:
         )
 
 
-def check_helpers(name: str, tables: Mapping[str, Table], settings: Workflow, own_files: bool) -> None:
+def check_helpers(
+    name: str, tables: Mapping[str, Table], settings: Workflow, own_files: bool, where: str | None
+) -> None:
     """Reject a table that needs a system whose corpus is unknown, has no training text, or lacks files.
 
     Args:
@@ -71,6 +73,7 @@ def check_helpers(name: str, tables: Mapping[str, Table], settings: Workflow, ow
         tables: every table; helpers may be in others.
         settings: the workflow's.
         own_files: whether the user's own text must exist.
+        where: the settings' file, for messages.
 
     Raises:
         ConfigError: names the helper and what is wrong with its corpus.
@@ -84,17 +87,26 @@ def check_helpers(name: str, tables: Mapping[str, Table], settings: Workflow, ow
             for text in helper.by_pair:
                 check_trainable(text.corpus, text.languages, settings.corpora.get(text.corpus))
             if own_files:
-                check_own_files([helper], settings)
+                check_own_files([helper], settings, where)
         except ConfigError as error:
             raise ConfigError(f"{table_path(table)}: systems.{key}: {error}") from None
 
 
-def check_own_files(systems: Iterable[System], settings: Workflow) -> None:
-    """Reject a user's own text whose files do not exist, or have paths that Snakemake misreads."""
+def check_own_files(systems: Iterable[System], settings: Workflow, where: str | None = None) -> None:
+    """Reject a user's own text whose files do not exist, or have paths that Snakemake misreads.
+
+    Args:
+        systems: those whose text must exist.
+        settings: declare the user's own corpora.
+        where: the settings' file, for messages.
+
+    Raises:
+        ConfigError: names the file, and where it is declared.
+    """
     for system in systems:
         for text in (*system.by_pair, *(mixture.text_to_translate for mixture in system.mixtures)):
             if custom := settings.corpora.get(text.corpus):
-                check_files(text.corpus, custom, text.languages)
+                check_files(text.corpus, custom, text.languages, where)
                 for path in custom.local:
                     check_no_wildcards(path, f"corpora.{text.corpus}")
 

@@ -52,7 +52,7 @@ class Plan:
             requested.add(name)
         tables = load_tables(names, requested)
         for name in requested & set(tables):
-            check_table(name, tables, checked, own_files)
+            check_table(name, tables, checked, where, own_files)
         return cls(checked, tables)
 
     @property

@@ -439,7 +439,7 @@ FILES = {
     "own text": (
         "config.yaml",
         "tables: [one]\ncorpora: {scenes2: {train: &a {en: a, de: b}, valid: *a, tests: {test: *a}}}\n",
-        "corpora.scenes2.train.en: a: no such file",
+        "snakemake: config.yaml, line 2: corpora.scenes2.train.en: a: no such file",
     ),
     "corpus": ("workflow/tables/one.yaml", None, "workflow/tables/one.yaml: systems.small: unknown corpus: 'scenes2'"),
 }
