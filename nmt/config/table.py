@@ -14,8 +14,8 @@ from nmt.config.models import MultimodalConfig, has_attention
 from nmt.config.selection import Selection, why_not_kept
 from nmt.config.system import System, why_unsupported
 from nmt.config.types import Count, Different, Name, Names, NonNegative, Pair, Positive, Score, Strict, UserPath
-from nmt.config.yaml import at_place, load_yaml, nearest, read_config, validate
-from nmt.system.errors import ConfigError
+from nmt.config.yaml import load_yaml, nearest, read_config, validate
+from nmt.system.errors import ConfigError, at_place
 from nmt.system.files import digest
 
 GIVEN = "file"

@@ -19,7 +19,8 @@ from nmt.config.types import (
     Probability,
     Strict,
 )
-from nmt.config.yaml import at_place, nearest
+from nmt.config.yaml import nearest
+from nmt.system.errors import at_place
 
 #: The keys that end a training. They do not identify it unless rates or losses depend on them: a finished training can
 #: continue when only they change.

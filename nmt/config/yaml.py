@@ -3,8 +3,7 @@
 import difflib
 import json
 import re
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args, get_origin
 
@@ -29,27 +28,6 @@ PROBLEMS = 20
 """Most problems that one message lists."""
 
 
-class MisplacedError(ValueError):
-    """A ValueError of a model about one of its parts; ``place`` is the part's path below the model."""
-
-    def __init__(self, message: str, place: tuple[str | int, ...]) -> None:
-        super().__init__(message)
-        self.place = place
-
-
-@contextmanager
-def at_place(*place: str | int) -> Iterator[None]:
-    """Add a place to a ValueError of the block, so that the message names its line.
-
-    Args:
-        place: keys and numbers of the part that is wrong, below the model that validates it.
-    """
-    try:
-        yield
-    except ValueError as error:
-        raise MisplacedError(str(error), place) from None
-
-
 def parse(model: type[Model], text: str, where: str) -> Model:
     """Validate YAML, or JSON, against a model.
 
@@ -70,9 +48,10 @@ def validate(model: type[Model], value: Any, text: str, where: str) -> Model:
         return model.model_validate(value)
     except ValidationError as error:
         root = _compose(text)
-        problems = [_explain(model, problem, root, where) for problem in error.errors()[:PROBLEMS]]
-        if error.error_count() > PROBLEMS:
-            problems.append(f"{where}: and {error.error_count() - PROBLEMS:,} more of such problems")
+        causes = _causes(model, error.errors())
+        problems = [_explain(model, problem, root, where) for problem in causes[:PROBLEMS]]
+        if len(causes) > PROBLEMS:
+            problems.append(f"{where}: and {len(causes) - PROBLEMS:,} more of such problems")
         raise ConfigError("\n".join(problems)) from None
 
 
@@ -225,8 +204,7 @@ def _explain(model: type[BaseModel], problem: Any, root: yaml.Node | None, where
     line = _line_of(path, root)
     place = f"{where}, line {line}: {'.'.join(map(str, path))[:SHOWN]}" if path else where
     if problem["type"] == "extra_forbidden":
-        allowed = list(_fields_at(model, tagged[:-1]))
-        below = [key for key in allowed if path[-1] in _fields_at(model, [*tagged[:-1], key])]
+        allowed, below = _allowed_at(model, tagged)
         near = f"; it belongs below '{below[0]}'" if below else nearest(str(path[-1]), allowed)
         return f"{place}: unknown key{near}; allowed here: {', '.join(allowed)}"
     if problem["type"] == "missing":
@@ -269,6 +247,25 @@ def expectation(problem: Any) -> str:
     kind = problem["type"]
     words = _EXPECTED.get(kind, "").format_map(problem.get("ctx", {})) or _TYPES.get(kind.partition("_")[0])
     return words or f"another value ({problem['msg']})"
+
+
+def _causes(model: type[BaseModel], problems: Sequence[Any]) -> list[Any]:
+    """Leave out a missing key where an unknown key is meant: the same, misspelt, or one that belongs below it."""
+    meant = set()
+    for problem in problems:
+        if problem["type"] == "extra_forbidden":
+            *parent, key = problem["loc"]
+            allowed, below = _allowed_at(model, problem["loc"])
+            words = below[:1] or difflib.get_close_matches(str(key), allowed, 1, 0.5)
+            meant |= {(*parent, word) for word in words}
+    return [problem for problem in problems if problem["type"] != "missing" or problem["loc"] not in meant]
+
+
+def _allowed_at(model: type[BaseModel], path: Sequence[Any]) -> tuple[list[str], list[str]]:
+    """Return the keys that are allowed in the place of one, and those of them below which it belongs."""
+    *parent, key = path
+    allowed = list(_fields_at(model, parent))
+    return allowed, [each for each in allowed if key in _fields_at(model, [*parent, each])]
 
 
 def _how_to_list(value: Any) -> str:

@@ -41,6 +41,27 @@ class DataError(_UserError):
     """A file is missing, damaged or does not fit another; the message says which, where, expected, got, what to do."""
 
 
+class MisplacedError(ValueError):
+    """A ValueError of a model about one of its parts; ``place`` is the part's path below the model."""
+
+    def __init__(self, message: str, place: tuple[str | int, ...]) -> None:
+        super().__init__(message)
+        self.place = place
+
+
+@contextmanager
+def at_place(*place: str | int) -> Iterator[None]:
+    """Add a place to a ValueError of the block, so that the message names its line.
+
+    Args:
+        place: keys and numbers of the part that is wrong, below the model that validates it.
+    """
+    try:
+        yield
+    except ValueError as error:
+        raise MisplacedError(str(error), place) from None
+
+
 @contextmanager
 def fitting(path: Path, expected: str, advice: str) -> Iterator[None]:
     """Turn errors about the content of files into one DataError.

@@ -253,6 +253,22 @@ def test_what_is_wrong_is_named(tmp_path: Path, old: str, new: str, message: str
         load_table(write(tmp_path, TABLE.replace(old, new, 1)))
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "key"),
+    [
+        ("training: {epochs: 3}", "updates: 10", r"systems\.one\.updates: unknown key; it belongs below 'training'"),
+        ("training: {epochs: 3}", "trainin: {epochs: 3}", r"systems\.one\.trainin: .* did you mean 'training'"),
+        ("caption: A table", "captoin: A table", "captoin: .* did you mean 'caption'"),
+    ],
+)
+def test_a_misplaced_or_misspelt_key_is_not_said_to_be_missing_too(
+    tmp_path: Path, old: str, new: str, key: str
+) -> None:
+    with pytest.raises(ConfigError, match=key) as refusal:
+        load_table(write(tmp_path, TABLE.replace(old, new, 1)))
+    assert len(str(refusal.value).splitlines()) == 1
+
+
 def test_a_row_is_compared_only_when_all_rows_name_systems(tmp_path: Path) -> None:
     later = "against: Two}\n  - {label: Two, system: two}\n  - {label: Three, system: three}"
     with pytest.raises(ConfigError, match=r"line 16: rows\.2: row 'Three' names system 'three'"):
