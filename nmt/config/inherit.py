@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from nmt.config.data import Cleaning, InheritedSubwords, Subwords
-from nmt.config.models import ModelConfig, TransformerConfig
+from nmt.config.models import ModelConfig, TransformerConfig, stored_model
 from nmt.config.system import Initialise, System
 from nmt.config.yaml import VALUES, load_yaml, nearest, read_config, shown
 from nmt.system.errors import ConfigError, DataError, fitting
@@ -52,7 +52,7 @@ class ModelFolder:
         if "members" in config:
             raise ConfigError(f"{folder}: expected a model, got an ensemble; name one of its models")
         with fitting(folder, "a model directory", "write it again with `nmt average`"):
-            model: ModelConfig = TypeAdapter(ModelConfig).validate_python(config["model"])
+            model = stored_model(config["model"], folder)
             learned = made["subwords"]
             return cls(
                 model,

@@ -1,12 +1,24 @@
 """Configuration of models: Transformer, multimodal Transformer, recurrent model."""
 
+import re
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Discriminator,
+    Field,
+    Tag,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
 
 from nmt.config.choices import Network
 from nmt.config.types import Number, Positive, Probability, Strict
+from nmt.system.errors import SHOWN, DataError
 
 Backbone = Network | Literal["descriptions"]
 #: Columns of the features: channels of a network's last convolution, or the width of the vectors of descriptions.
@@ -302,6 +314,31 @@ ModelConfig = Annotated[
     | Annotated[MultimodalConfig, Tag("<multimodal>")],
     Discriminator(_kind),
 ]
+
+
+def stored_model(value: Any, folder: Path) -> ModelConfig:
+    """Validate the configuration of a model directory.
+
+    Args:
+        value: as ``config.json`` has it.
+        folder: the directory, for messages.
+
+    Raises:
+        DataError: it has a kind that this installation does not know.
+        ValidationError: another part of it is wrong.
+    """
+    try:
+        model: ModelConfig = TypeAdapter(ModelConfig).validate_python(value)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        if problem["type"] != "union_tag_invalid":
+            raise
+        known, got = (re.sub("[<>']", "", problem["ctx"][key])[:SHOWN] for key in ("expected_tags", "tag"))
+        raise DataError(
+            f"{folder}: expected a model of a kind that this installation knows ({known}), got kind {got}; use the "
+            "installation that wrote it"
+        ) from None
+    return model
 
 
 def has_attention(model: ModelConfig) -> bool:

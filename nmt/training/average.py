@@ -5,10 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from pydantic import TypeAdapter
 from torch import Tensor
 
-from nmt.config.models import ModelConfig
+from nmt.config.models import stored_model
 from nmt.data import card
 from nmt.data.encoded import read_meta
 from nmt.system import machine
@@ -118,7 +117,7 @@ def _differences(model: Path, first: Path) -> list[str]:
     def shared(folder: Path) -> dict[str, Any]:
         config = read_json(folder / CONFIG)["model"]
         return {
-            "model configuration": TypeAdapter[Any](ModelConfig).validate_python(config),
+            "model configuration": stored_model(config, folder),
             "cleaning": read_json(folder / "cleaning.json"),
             "subwords": read_json(folder / "provenance.json")["subwords"],
         }

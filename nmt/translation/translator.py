@@ -11,12 +11,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from pydantic import TypeAdapter
 from torch import Tensor
 
 from nmt.config.data import Cleaning
 from nmt.config.decoding import Decoding
-from nmt.config.models import ModelConfig, Shown, has_attention
+from nmt.config.models import ModelConfig, Shown, has_attention, stored_model
 from nmt.config.types import amount
 from nmt.data.features import Pictures, no_pictures, pictures_of_split
 from nmt.data.order import cut
@@ -89,7 +88,7 @@ class Translator:
         self.provenance = read_json(provenance_file) if provenance_file.exists() else {}
         hashes = self.provenance.get("subwords", {}).get("vocab_sha256", {})
         self.source, self.target = load_vocabularies(folder, hashes)
-        settings: ModelConfig = TypeAdapter(ModelConfig).validate_python(config["model"])
+        settings = stored_model(config["model"], folder)
         sizes = [config["vocabulary"][side] for side in SIDES]
         self._check_size(folder, settings, sizes, "members" in config)
         weights = verified_weights(folder)

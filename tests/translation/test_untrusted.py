@@ -17,6 +17,7 @@ import yaml
 from commands import run
 from snakes import TABLE, Project
 
+from nmt.config.inherit import ModelFolder
 from nmt.config.table import Table
 from nmt.config.workflow import Workflow
 from nmt.config.yaml import load_yaml, parse
@@ -25,6 +26,7 @@ from nmt.data.batches import Parallel
 from nmt.models.build import build
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import read_json, sha256, write_json
+from nmt.training.average import ensemble
 from nmt.training.checkpoint import OPTIMIZER, WEIGHTS, Checkpoints, Progress, read_tensors, weights_of, write_tensors
 from nmt.training.experiment import Experiment
 from nmt.training.optimizer import make_optimizer
@@ -93,9 +95,12 @@ def test_a_model_of_an_unknown_kind_is_named(model: Path, tmp_path: Path) -> Non
     config = read_json(folder / "config.json")
     write_json(folder / "config.json", config | {"model": {**config["model"], "kind": "os.system"}})
     code, output = run("translate", folder, text="w1\n")
-    assert (
-        code == 1 and "expected a model directory, got one whose files do not fit" in output and "os.system" in output
-    )
+    known = "expected a model of a kind that this installation knows (transformer, recurrent, multimodal)"
+    message = f"{folder}: {known}, got kind os.system; use the installation that wrote it\n"
+    assert (code, output) == (1, f"nmt: {message}")
+    for read in (lambda: ModelFolder.read(folder), lambda: ensemble([model, folder], tmp_path / "out")):
+        with pytest.raises(DataError, match=r"installation knows \(transformer, recurrent, multimodal\), got kind os"):
+            read()
 
 
 def change(folder: Path, part: str, **values: Any) -> None:
