@@ -77,8 +77,18 @@ def warn_of_empty(path: Path, references: Sequence[str]) -> None:
         )  # fmt: skip
 
 
+def warn_of_tabs(path: Path, lines: Sequence[str]) -> None:
+    """Warn of a file with tabs in most of its lines, which may be a table of several columns."""
+    if 2 * (count := sum("\t" in line for line in lines)) > len(lines):
+        warn(
+            "lines with tabs", path, count,
+            f"{count:,} of {len(lines):,} lines have tabs, and are taken whole, with all columns",
+            "if the file is a table, give a file of the one column, e.g. cut -f 2 FILE > NEW",
+        )  # fmt: skip
+
+
 def read_aligned(hypotheses: Path, others: Mapping[str, Path]) -> tuple[list[str], dict[str, list[str]]]:
-    """Read hypotheses and the texts that belong to them, by name; all but sources in NFC.
+    """Read hypotheses and the texts that belong to them, by name; all but sources in NFC. Warn of tables.
 
     Raises:
         DataError: a file is missing or not UTF-8, the hypotheses are empty, or the numbers of lines differ.
@@ -93,4 +103,6 @@ def read_aligned(hypotheses: Path, others: Mapping[str, Path]) -> tuple[list[str
             raise misaligned({hypotheses: len(lines), path: len(texts[name])})
     if not lines:
         raise DataError(f"{hypotheses}: expected sentences, got an empty file; check the test set")
+    for path, text in zip([hypotheses, *others.values()], [lines, *texts.values()], strict=True):
+        warn_of_tabs(path, text)
     return lines, texts

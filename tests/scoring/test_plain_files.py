@@ -108,6 +108,17 @@ def test_files_are_compared_like_folders(folders: list[Path]) -> None:
     assert row == ["BLEU", *numbers]
 
 
+def test_a_table_in_place_of_plain_text_is_told(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    reference = write(tmp_path / "ref", [*CASED, "one\ttwo"])
+    score_file(reference, reference, Comparison())
+    assert capfd.readouterr().err == ""  # a single tab is text
+    table = write(tmp_path / "x.tsv", [f"source\t{line}" for line in [*CASED, "two"]])
+    score_file(table, reference, Comparison())
+    advice = "if the file is a table, give a file of the one column, e.g. cut -f 2 FILE > NEW"
+    told = f"{table}: 3 of 3 lines have tabs, and are taken whole, with all columns; {advice}"
+    assert capfd.readouterr().err == f"nmt: warning: {told}\n"
+
+
 @pytest.mark.parametrize(
     ("hypotheses", "reference", "message"),
     [
