@@ -1,6 +1,7 @@
 """Commands beside the pipeline: serve a model, convert it, describe settings and this machine."""
 
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,13 @@ def serve(
     run_server(models, host, port, device, threads, Limits(rate=rate, batch=batch), allowed, token, engine)
 
 
+USES = {
+    "ctranslate2": "python {}/translate.py FILE", "huggingface": "the program in {}/README.md",
+    "pyfunc": "mlflow models serve -m {} --env-manager local", "half": "nmt translate {} FILE",
+}  # fmt: skip
+"""How to use a model, by its format."""
+
+
 def check_token(host: str, token: str | None, no_token: bool) -> None:
     """Raise ConfigError if the page is open to other machines and nothing says who may use it."""
     if token is not None and (no_token or not re.fullmatch(r"[\w.~+/=-]{8,}", token, re.ASCII)):
@@ -126,6 +134,7 @@ def export(
         check_endings(choose_direction(model, pairs, source_language, target_language), *check)
     if compared := export_model(model, out, to, quantization, check, (target_language, source_language)):
         click.echo(compared["table"])
+    click.echo(f"wrote {out}; use it by: {USES[to].format(shlex.quote(str(out)))}")
 
 
 @click.command()
@@ -155,6 +164,7 @@ def import_model(folder: Path, out: Path, languages: str | None) -> None:
     from nmt.translation.marian.read import import_model as read_marian
 
     read_marian(folder, out, languages)
+    click.echo(f"wrote {out}; use it by: {USES['half'].format(shlex.quote(str(out)))}")
 
 
 @click.command()

@@ -36,7 +36,9 @@ Scored = tuple[list[str], float]  # pieces and score
 
 def export(model: Path, out: Path, to: str) -> None:
     code, output = run("export", model, out, "--format", to)
-    assert code == 0, output
+    use = {"ctranslate2": "python {}/translate.py FILE", "half": "nmt translate {} FILE"}
+    words = use.get(to, "mlflow models serve -m {} --env-manager local").format(out)
+    assert code == 0 and output == f"wrote {out}; use it by: {words}\n", output
 
 
 def engine(folder: Path) -> Any:
@@ -237,7 +239,9 @@ def test_quantised_weights_are_smaller_and_the_card_says_how_good(model: Path, t
     export(model, tmp_path / "float", "ctranslate2")
     assert checked["export"]["bytes"] < 0.7 * (tmp_path / "float" / "model.bin").stat().st_size
     assert checked["model"]["bleu"]["score"] > 99.9 and checked["export"]["bleu"]["score"] > 30
-    assert output.strip() in (tmp_path / "out" / "README.md").read_text()
+    table, wrote = output.split("wrote ")
+    assert wrote.startswith(f"{tmp_path / 'out'}; use it by: python ")
+    assert table.strip() in (tmp_path / "out" / "README.md").read_text()
     code, output = run("export", model, tmp_path / "not", "--format", "pyfunc", "--quantization", "int8")
     assert code == 1 and "--quantization: expected --format ctranslate2 with it" in output
     code, output = run("export", model, tmp_path / "not", *options[:-2], texts[1], texts[0])

@@ -22,7 +22,7 @@ from nmt.translation.translator import Translator
 
 def imported(folder: Path, out: Path, *options: str) -> Path:
     code, output = run("import", folder, out, *options)
-    assert code == 0, output
+    assert code == 0 and f"wrote {out}; use it by: nmt translate {out} FILE\n" in output, output
     return out
 
 
@@ -124,7 +124,7 @@ def test_weights_of_pytorch_and_other_languages_are_read(folder: Path, model: Pa
 
 def test_the_export_of_an_import_is_what_was_imported(folder: Path, model: Path, tmp_path: Path) -> None:
     code, output = run("export", model, tmp_path / "out", "--format", "huggingface")
-    assert code == 0, output
+    assert code == 0 and f"wrote {tmp_path}/out; use it by: the program in {tmp_path}/out/README.md\n" in output, output
     for name in ("source.spm", "target.spm"):
         assert (tmp_path / "out" / name).read_bytes() == (folder / name).read_bytes()
     assert json.loads((tmp_path / "out" / "vocab.json").read_text()) == json.loads((folder / "vocab.json").read_text())
