@@ -4,7 +4,7 @@ import math
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, field
+from dataclasses import asdict
 from pathlib import Path
 
 import torch
@@ -51,7 +51,7 @@ class Progress:
     epoch_fraction: float = 0.0  # epochs, with the fraction of the current one
     seconds: float = 0.0  # of training, over all attempts
     pieces: int = 0  # target pieces trained on
-    sums: list[float] = field(default_factory=lambda: [0.0, 0.0, 0.0])  # nll, correct, pieces since the last record
+    sums: tuple[float, float, float] = (0.0, 0.0, 0.0)  # nll, correct, pieces since the last record
     best: float | None = None  # of the monitored quantity
     since_best: int = 0  # validations
     valid_loss: float | None = None

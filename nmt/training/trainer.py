@@ -218,7 +218,8 @@ class Trainer:
         The log comes first: a process that is killed in between makes the update again, with its records.
         """
         self.progress.regular = regular
-        self.progress.sums = self.sums.tolist()
+        nll, correct, pieces = self.sums.tolist()
+        self.progress.sums = nll, correct, pieces
         if self.processes.first:
             self.log.write(
                 {"event": "checkpoint", "update": self.progress.update, "epoch": self.progress.epoch_fraction,

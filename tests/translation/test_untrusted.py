@@ -167,8 +167,10 @@ def test_a_checkpoint_whose_optimiser_does_not_fit_is_set_aside_whole(
 
 
 @pytest.mark.parametrize(
-    "progress", ["[]", "{}", '{"progress": 5}', '{"progress": {"update": "x"}}', "[" * 100_000, '{"sha256": []}']
-)
+    "progress",
+    ["[]", "{}", '{"progress": 5}', '{"progress": {"update": "x"}}', '{"progress": {"sums": [1, 2]}}', "[" * 100_000,
+     '{"sha256": []}'],
+)  # fmt: skip
 def test_a_checkpoint_whose_progress_is_odd_is_set_aside(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], progress: str
 ) -> None:
@@ -176,6 +178,8 @@ def test_a_checkpoint_whose_progress_is_odd_is_set_aside(
     network = build(config.model, 10, 10, 0)
     (tmp_path / "update-00000001").mkdir()
     (tmp_path / "update-00000001/progress.json").write_text(progress)
+    with pytest.raises(DataError):
+        Checkpoints(tmp_path).progress(tmp_path / "update-00000001")
     found = Checkpoints(tmp_path).resume(network, make_optimizer(network, config.training.optimizer))
     assert "set aside" in capsys.readouterr().err
     assert found.update == 0
