@@ -43,6 +43,8 @@ word of the first two rows are those of Multi30K and Tatoeba, English and French
 CORPORA = re.compile(r"^corpora:(?:[ \t]*\{[ \t]*\})?([ \t]*|[ \t]+#.*)(?:\n|\Z)", re.MULTILINE)
 """The line above the corpora in the settings, with its comment; nothing may be on it, or an empty map."""
 
+SCHEMA = "# yaml-language-server: $schema=../schemas/table.schema.json\n"
+"""The line that tells editors where the schema of tables is."""
 TABLE = """\
 # A first table for your text, written by nmt new. Change what you like: docs/reference/configuration.md
 caption: {name}, {source}→{target}
@@ -112,7 +114,7 @@ def new_table(
     entry = _corpus(whole, share, codes[0])
     pairs = int(text.filled * (1000 - (3 - len(whole)) * share) / 1000)
     settings = _with_corpus(config, name, entry)
-    table = _table(name, codes, pairs, text)
+    table = SCHEMA * Path("workflow/schemas").is_dir() + _table(name, codes, pairs, text)
     yield from describe(surveys, codes, CustomCorpus.model_validate(entry))
     _write(table_path(name), table, config, settings)
     yield f"wrote {table_path(name)}, and corpora: {name} in {config}"

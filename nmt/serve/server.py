@@ -57,7 +57,7 @@ def serve(
     with bind(host, port) as listener:  # bind before loading, so that a port in use is reported at once
         models = load(folders, device, threads, engine)
         listener.listen()
-        click.echo(f"nmt: {', '.join(model.name for model in models)}")
+        click.echo("".join(f"nmt: {model.name}\n" for model in models), nl=False)
         click.echo(f"nmt: open {address(listener, host)}{'/?token=TOKEN' if token else ''} (Ctrl+C ends)")
         with suppress(KeyboardInterrupt):
             server(build(models, limits, host, names, token), limits).run(sockets=[listener])

@@ -97,7 +97,7 @@ def _raw_lines(stream: BinaryIO, name: str) -> Iterator[bytes]:
 
 _COMPRESSED = {
     b"\x1f\x8b": "it is compressed: unpack it with gunzip, or end its name in .gz if this place accepts that",
-    b"PK": "it is a zip archive: unpack it with unzip",
+    b"PK": "it is a zip archive: unpack it with unzip; a spreadsheet: save it as CSV",
     b"\xfd7zXZ": "it is compressed: unpack it with unxz",
     b"BZh": "it is compressed: unpack it with bunzip2",
     b"\x28\xb5\x2f\xfd": "it is compressed: unpack it with unzstd",

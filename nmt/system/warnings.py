@@ -68,7 +68,7 @@ def read_warnings(output: Path) -> list[StageWarning]:
 
 def say(text: str) -> None:
     """Print a warning on the terminal that no result depends on."""
-    print(f"nmt: warning: {text}", file=sys.stderr)
+    print(f"nmt: warning: {text.replace(*_renamed.get())}", file=sys.stderr)
 
 
 def warn(

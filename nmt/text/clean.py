@@ -116,7 +116,10 @@ def _clean_and_join(
             near = near_training_text(files, part / DROPPED, held_out, run) if own else {}
         elif near.get(split):
             report[split]["near_training"] = near[split]
-            say(f"{files[0]}: {near[split]:,} of {counts['read']:,} pairs nearly equal training text")
+            say(
+                f"{files[0]}: {near[split]:,} of {counts['read']:,} pairs nearly equal training text; "
+                "the filter overlap leaves those training pairs out"
+            )
         for file, words in zip(files, (counts["source_words"], counts["target_words"]), strict=True):
             if not words:
                 raise DataError(

@@ -25,7 +25,7 @@ from nmt.system.files import write_json
         (["translate", "{tmp}/run"], "as in demo; there is {tmp}/run/best/model"),
         (["translate", "{tmp}/run/best"], "as in demo; there is {tmp}/run/best/model"),
         (["translate", "{tmp}"], "as in demo; there is {tmp}/run/best/model"),
-        (["translate", "{tmp}", "Two dogs."], "Two dogs.: no such file; check the path, or for text: echo 'Two dogs.' |"),
+        (["translate", "{tmp}", "Two dogs."], "Two dogs.: no such file; check the path, or for text: echo 'Two dogs.'"),
         (["translate", "{tmp}", "--length-penalty", "400"], "expected a number from -10 to 10, got 400.0"),
         (["translate", "{tmp}", "--length-penalty", "nan"], "expected a number from -10 to 10, got nan"),
         (["translate", "{tmp}", "--sampling", "--temperature", "nan"], "expected a finite number, got NaN"),

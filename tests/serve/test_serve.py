@@ -650,7 +650,7 @@ def test_the_description_names_every_request_and_its_fields(port: int) -> None:
     described = call(port, "/openapi.json")[2]["paths"]
     assert set(described) == {"/api/models", "/api/translate", "/api/attention", "/metrics"}
     body = described["/api/translate"]["post"]["requestBody"]["content"]["application/json"]["schema"]
-    assert body["required"] == ["model", "text"] and body["properties"]["nbest"]["maximum"] == 10
+    assert body["required"] == ["text"] and body["properties"]["nbest"]["maximum"] == 10
 
 
 def test_a_token_is_needed_where_there_is_one(models: list[ServedModel]) -> None:

@@ -22,7 +22,7 @@ BATCH = 1024
 """Rows of parquet in memory at a time."""
 WITH_COLUMNS = ("tsv", "csv")
 """Formats whose columns a declaration names."""
-SEPARATORS = ",;\t"
+SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 """What may stand between the cells of CSV; the first line has the file's own most often."""
 
 
@@ -112,8 +112,10 @@ def _csv_rows(stream: BinaryIO, name: str) -> Iterator[tuple[int, list[str]]]:
         for cells in filter(None, rows):  # without empty lines
             yield rows.line_num, list(map(one_line, cells))
     except csv.Error as error:
+        tabs = ", or end its name in .tsv, where quotation marks are text" if separator == "\t" else ""
         raise DataError(
-            f"{name}, line {rows.line_num}: expected CSV with {separator!r} between cells, got {error}; fix the line"
+            f"{name}, line {rows.line_num}: expected CSV with {SEPARATORS[separator]} between cells, got {error}; fix "
+            f"the line{tabs}"
         ) from None
 
 
