@@ -59,10 +59,10 @@ def page(results: Path, out: Path) -> None:
 
 def _site(results: Path, out: Path, tables: dict[str, Json | None]) -> None:
     """Write a site: a page for each table, and one that leads to them."""
-    links = _Links(results, out)
     with atomic_directory(out, SITE) as folder:
         (folder / SITE).touch()
         for name, data in tables.items():
+            links = _Links(results, out)
             sections = [_section(name, data, links)]  # first, because explained() depends on its links
             html = fill("page.html.j2", entries=[], sections=sections, tracked=links.explained(), home="index.html")
             write_text(folder / f"{name}.html", html)

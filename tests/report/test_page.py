@@ -117,6 +117,7 @@ def test_a_site_has_a_page_for_each_table_and_one_that_leads_there(results: Path
     assert "Small, after 2 epochs" in home.text and "published 33.3" in home.text
     one = Read(tmp_path / "site" / "toy.html")
     assert "index.html" in one.links and "A girl's red ball" in one.text and "The table drawn" not in one.text
+    assert "make ui" in one.text and "make ui" not in Read(tmp_path / "site" / "drawn.html").text
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "letter.txt").touch()
     with pytest.raises(DataError, match=r"letter\.txt; name another"):
