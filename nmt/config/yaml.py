@@ -49,9 +49,10 @@ def validate(model: type[Model], value: Any, text: str, where: str) -> Model:
     except ValidationError as error:
         root = _compose(text)
         causes = _causes(model, error.errors())
-        problems = [_explain(model, problem, root, where) for problem in causes[:PROBLEMS]]
-        if len(causes) > PROBLEMS:
-            problems.append(f"{where}: and {len(causes) - PROBLEMS:,} more of such problems")
+        first = causes[: 10 * PROBLEMS]  # of many systems, each with the fault of its defaults
+        problems = list(dict.fromkeys(_explain(model, problem, root, where) for problem in first))
+        if len(problems) > PROBLEMS or len(causes) > len(first):
+            problems[PROBLEMS:] = [f"{where}: and {len(causes) - PROBLEMS:,} more of such problems"]
         raise ConfigError("\n".join(problems)) from None
 
 
@@ -201,7 +202,7 @@ def _explain(model: type[BaseModel], problem: Any, root: yaml.Node | None, where
     path = [part for part in tagged if not _is_tag(part)]
     if problem["type"] == "value_error":
         path += getattr(problem["ctx"]["error"], "place", ())
-    line = _line_of(path, root)
+    path, line = _origin(path, root)
     place = f"{where}, line {line}: {'.'.join(map(str, path))[:SHOWN]}" if path else where
     if problem["type"] == "extra_forbidden":
         allowed, below = _allowed_at(model, tagged)
@@ -256,7 +257,8 @@ def _causes(model: type[BaseModel], problems: Sequence[Any]) -> list[Any]:
         if problem["type"] == "extra_forbidden":
             *parent, key = problem["loc"]
             allowed, below = _allowed_at(model, problem["loc"])
-            words = below[:1] or difflib.get_close_matches(str(key), allowed, 1, 0.5)
+            near = difflib.get_close_matches(str(key), allowed, 1, 0.5)
+            words = [below[0].partition(".")[0]] if below else near
             meant |= {(*parent, word) for word in words}
     return [problem for problem in problems if problem["type"] != "missing" or problem["loc"] not in meant]
 
@@ -265,7 +267,9 @@ def _allowed_at(model: type[BaseModel], path: Sequence[Any]) -> tuple[list[str],
     """Return the keys that are allowed in the place of one, and those of them below which it belongs."""
     *parent, key = path
     allowed = list(_fields_at(model, parent))
-    return allowed, [each for each in allowed if key in _fields_at(model, [*parent, each])]
+    parts = [[each] for each in allowed]
+    parts += [[*each, part] for each in parts for part in _fields_at(model, [*parent, *each])]
+    return allowed, [".".join(part) for part in parts if key in _fields_at(model, [*parent, *part])]
 
 
 def _how_to_list(value: Any) -> str:
@@ -367,14 +371,15 @@ def located(where: str, *paths: list[Any]) -> str:
     return f"{where}, line {lines[0]}: " if lines else ""
 
 
-def _line_of(path: list[Any], root: yaml.Node | None) -> int:
-    """Return the line, from 1, of the deepest part of a key path that exists in the YAML, or below ``defaults``."""
+def _origin(path: list[Any], root: yaml.Node | None) -> tuple[list[Any], int]:
+    """Return the key path of a part, below ``defaults`` if it stands there, and the line, from 1, of what exists."""
     depth, line = _descend(root, path)
     if len(path) > 2 and path[0] == "systems" and depth < len(path):
-        default_depth, default_line = _descend(root, ["defaults", *path[2:]])
+        default = ["defaults", *path[2:]]
+        default_depth, default_line = _descend(root, default)
         if default_depth + 1 > depth:
-            return default_line
-    return line
+            return default, default_line
+    return path, line
 
 
 def _descend(node: Any, path: list[Any]) -> tuple[int, int]:

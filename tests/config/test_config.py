@@ -122,7 +122,7 @@ def test_checkpoints_that_no_training_keeps(at: str, training: dict[str, Any], w
         (
             "layers: 2",
             "layrs: 2",
-            r"mine\.yaml, line 6: systems\.one\.model\.layrs: unknown key; did you mean 'layers'\?",
+            r"mine\.yaml, line 6: defaults\.model\.layrs: unknown key; did you mean 'layers'\?",
         ),
         ("width: 64", "wdth: 64", r"line 11: systems\.two\.model\.wdth: unknown key; did you mean 'width'\?"),
         (
@@ -253,10 +253,17 @@ def test_what_is_wrong_is_named(tmp_path: Path, old: str, new: str, message: str
         load_table(write(tmp_path, TABLE.replace(old, new, 1)))
 
 
+def test_a_fault_of_the_defaults_is_said_once(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as error:
+        load_table(write(tmp_path, TABLE.replace("layers: 2", "layrs: 2")))
+    assert len(str(error.value).splitlines()) == 1
+
+
 @pytest.mark.parametrize(
     ("old", "new", "key"),
     [
         ("training: {epochs: 3}", "updates: 10", r"systems\.one\.updates: unknown key; it belongs below 'training'"),
+        ("training: {epochs: 3}", "warmup: 10", r"one\.warmup: unknown key; it belongs below 'training\.schedule'"),
         ("training: {epochs: 3}", "trainin: {epochs: 3}", r"systems\.one\.trainin: .* did you mean 'training'"),
         ("caption: A table", "captoin: A table", "captoin: .* did you mean 'caption'"),
     ],
