@@ -3,14 +3,14 @@
 import difflib
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_args, get_origin
+from typing import Any, TypeVar
 
 import yaml
-from pydantic import BaseModel, Tag, ValidationError
-from pydantic.fields import FieldInfo
+from pydantic import BaseModel, ValidationError
 
+from nmt.config.schema.shapes import allowed_at, branch_words, expected_at, fields_at, is_tag, without_branch
 from nmt.system.errors import SHOWN, ConfigError, printable
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -48,7 +48,7 @@ def validate(model: type[Model], value: Any, text: str, where: str) -> Model:
         return model.model_validate(value)
     except ValidationError as error:
         root = _compose(text)
-        causes = _causes(model, error.errors())
+        causes = _causes(model, _whole_choices(model, error.errors()))
         first = causes[: 10 * PROBLEMS]  # of many systems, each with the fault of its defaults
         problems = list(dict.fromkeys(_explain(model, problem, root, where) for problem in first))
         if len(problems) > PROBLEMS or len(causes) > len(first):
@@ -124,7 +124,7 @@ _EXPECTED = {
     "less_than_equal": "{le:,.16g} or less", "less_than": "less than {lt:,.16g}", "finite_number": "a finite number",
     "too_short": "a list of at least {min_length}", "too_long": "a list of at most {max_length}",
     "string_too_long": "at most {max_length} characters", "literal_error": "{expected}",
-    "extra_forbidden": "no such key",
+    "extra_forbidden": "no such key", "choice": "{expected}",
 }  # fmt: skip
 """What is expected where pydantic found a value beyond a bound, or none of some; the names in braces are its own."""
 _NOT_WORDS = {
@@ -199,15 +199,14 @@ _UniqueKeys.add_constructor("tag:yaml.org,2002:int", _UniqueKeys.construct_numbe
 def _explain(model: type[BaseModel], problem: Any, root: yaml.Node | None, where: str) -> str:
     """Describe one pydantic problem in one line: file, line, key path, expected, got, nearest."""
     tagged = [part for part in problem["loc"] if part != "[key]"]
-    path = [part for part in tagged if not _is_tag(part)]
+    path = [part for part in tagged if not is_tag(part)]
     if problem["type"] == "value_error":
         path += getattr(problem["ctx"]["error"], "place", ())
     path, line = _origin(path, root)
     place = f"{where}, line {line}: {'.'.join(map(str, path))[:SHOWN]}" if path else where
     if problem["type"] == "extra_forbidden":
-        allowed, below = _allowed_at(model, tagged)
-        near = f"; it belongs below '{below[0]}'" if below else nearest(str(path[-1]), allowed)
-        return f"{place}: unknown key{near}; allowed here: {', '.join(allowed)}"
+        allowed, below = allowed_at(model, tagged)
+        return f"{place}: unknown key{_near_key(model, tagged, allowed, below)}; allowed here: {', '.join(allowed)}"
     if problem["type"] == "missing":
         return f"{place}: required key is missing; add it"
     got = f"got {shown(problem['input'])}"
@@ -224,13 +223,13 @@ def _explain(model: type[BaseModel], problem: Any, root: yaml.Node | None, where
         expected = " or ".join(", ".join(allowed).rsplit(", ", 1))
         return f"{place}: kind: expected {expected}, got '{got}'{nearest(got, allowed)}"
     if problem["type"] == "string_pattern_mismatch":
-        return f"{place}: expected {_expected_at(model, tagged) or problem['ctx']['pattern']}, {got}"
+        return f"{place}: expected {expected_at(model, tagged) or problem['ctx']['pattern']}, {got}"
     if problem["type"] == "string_type":
-        words = _expected_at(model, tagged) or expectation(problem)
+        words = expected_at(model, tagged) or expectation(problem)
         is_text = type(problem["input"]) in (int, float, bool) and words.startswith(("letters", "text"))
         return f"{place}: expected {words}, {got}{'; put it in quotes' if is_text else ''}"
     if problem["type"] in ("model_type", "model_attributes_type", "dict_type"):
-        allowed = list(_fields_at(model, tagged))
+        allowed = list(fields_at(model, tagged))
         return f"{place}: expected keys and their values, {got}{'; keys: ' if allowed else ''}{', '.join(allowed)}"
     is_list = problem["type"] in ("list_type", "tuple_type")
     return f"{place}: {in_words(problem)}{_how_to_list(problem['input']) if is_list else ''}"
@@ -250,26 +249,43 @@ def expectation(problem: Any) -> str:
     return words or f"another value ({problem['msg']})"
 
 
+def _near_key(model: type[BaseModel], path: Sequence[Any], allowed: list[str], below: list[str]) -> str:
+    """Return what is probably meant by an unknown key."""
+    *parent, key = path
+    above, _, last = str(key).rpartition(".")
+    if above and last in fields_at(model, [*parent, *above.split(".")]):
+        return f"; write '{last}' below '{above}', without a dot"
+    places = " or ".join(f"'{place}'" for place in below)
+    return f"; it belongs below {places}" if below else nearest(str(key), allowed)
+
+
+def _whole_choices(model: type[BaseModel], problems: Sequence[Any]) -> list[Any]:
+    """Join the problems of a value that may have several types: pydantic has one for each."""
+    joined = dict[Any, Any]()
+    for number, problem in enumerate(problems):
+        path = without_branch(model, problem["loc"])
+        if path == tuple(problem["loc"]):
+            joined[number] = problem
+            continue
+        is_text = problem["type"].startswith("string")
+        words = (branch_words(model, path) if is_text else None) or expectation(problem).replace("'", "")
+        first = joined.setdefault(path, problem | {"type": "choice", "loc": path, "ctx": {"expected": words}})
+        if words not in first["ctx"]["expected"]:
+            first["ctx"]["expected"] += f", or {words}"
+    return list(joined.values())
+
+
 def _causes(model: type[BaseModel], problems: Sequence[Any]) -> list[Any]:
     """Leave out a missing key where an unknown key is meant: the same, misspelt, or one that belongs below it."""
     meant = set()
     for problem in problems:
         if problem["type"] == "extra_forbidden":
             *parent, key = problem["loc"]
-            allowed, below = _allowed_at(model, problem["loc"])
-            near = difflib.get_close_matches(str(key), allowed, 1, 0.5)
-            words = [below[0].partition(".")[0]] if below else near
+            allowed, below = allowed_at(model, problem["loc"])
+            near = difflib.get_close_matches(str(key), allowed, 1)
+            words = [place.partition(".")[0] for place in below] or near
             meant |= {(*parent, word) for word in words}
     return [problem for problem in problems if problem["type"] != "missing" or problem["loc"] not in meant]
-
-
-def _allowed_at(model: type[BaseModel], path: Sequence[Any]) -> tuple[list[str], list[str]]:
-    """Return the keys that are allowed in the place of one, and those of them below which it belongs."""
-    *parent, key = path
-    allowed = list(_fields_at(model, parent))
-    parts = [[each] for each in allowed]
-    parts += [[*each, part] for each in parts for part in _fields_at(model, [*parent, *each])]
-    return allowed, [".".join(part) for part in parts if key in _fields_at(model, [*parent, *part])]
 
 
 def _how_to_list(value: Any) -> str:
@@ -290,70 +306,8 @@ def shown(value: Any) -> str:
 
 def nearest(word: str, allowed: list[str]) -> str:
     """Return ``; did you mean 'WORD'?`` with the most similar allowed word, or an empty string."""
-    close = difflib.get_close_matches(word, allowed, 1, 0.5)
+    close = difflib.get_close_matches(word, allowed, 1)
     return f"; did you mean '{close[0]}'?" if close else ""
-
-
-def _is_tag(part: Any) -> bool:
-    """Return whether a part of a path is not a key but the tag of one of several models, e.g. ``<recurrent>``."""
-    return isinstance(part, str) and part.startswith("<")
-
-
-def _fields_at(model: Any, path: list[Any]) -> dict[str, Any]:
-    """Return the fields of the model at ``path``, a path of keys below ``model``; empty if it is no model."""
-    model = _type_at(model, path)
-    return dict(model.model_fields) if isinstance(model, type) and issubclass(model, BaseModel) else {}
-
-
-def _type_at(model: Any, path: list[Any]) -> Any:
-    """Return the type of the value at ``path``, a path of keys below ``model``; None for an unknown key."""
-    for part in path:
-        if _is_tag(part):
-            model = next(kind for kind in get_args(model) if Tag(part) in get_args(kind))
-        elif isinstance(model, type) and issubclass(model, BaseModel):
-            field = model.model_fields.get(part)
-            model = field.annotation if field else None
-        else:  # a container; the last argument is the type of its elements
-            model = get_args(model)[-1] if get_args(model) else None
-        model = _unwrap(model)
-    return model
-
-
-def _unwrap(kind: Any) -> Any:
-    """Return the first type of an optional or annotated type; leave a choice between models as it is."""
-    while get_args(kind) and getattr(kind, "__origin__", None) not in (dict, list, tuple):
-        if len([part for part in get_args(kind) if get_origin(part) is Annotated]) > 1:
-            return kind
-        kind = get_args(kind)[0]
-    return kind
-
-
-def _expected_at(model: type[BaseModel], path: list[Any]) -> str | None:
-    """Return the words for the pattern of the string at a path, or None if it has no pattern."""
-    parts = [part for part in path if isinstance(part, str)]
-    field = _fields_at(model, path[:-1]).get(parts[-1]) if parts else None
-    if field is None:
-        return _expected_keys_at(model, path) or "letters, digits, _ . -"
-    return _pattern_words([field, *_inside(field.annotation)])
-
-
-def _expected_keys_at(model: type[BaseModel], path: list[Any]) -> str | None:
-    """Return the words for the pattern of the keys of the mapping at the end of a path."""
-    kind = _type_at(model, path[:-1])
-    keys = get_args(kind)[0] if get_origin(kind) is dict else None
-    return _pattern_words(info for info in getattr(keys, "__metadata__", ()) if isinstance(info, FieldInfo))
-
-
-def _pattern_words(infos: Iterable[FieldInfo]) -> str | None:
-    extras = (info.json_schema_extra for info in infos)
-    return next((str(extra["patternErrorMessage"]) for extra in extras if isinstance(extra, dict)), None)
-
-
-def _inside(kind: Any) -> Iterator[FieldInfo]:
-    """Yield the field information of the types inside a type, e.g. of a list's items or an optional value."""
-    for part in get_args(kind):
-        yield from (info for info in getattr(part, "__metadata__", ()) if isinstance(info, FieldInfo))
-        yield from _inside(part)
 
 
 def _compose(text: str) -> yaml.Node | None:

@@ -253,6 +253,34 @@ def test_what_is_wrong_is_named(tmp_path: Path, old: str, new: str, message: str
         load_table(write(tmp_path, TABLE.replace(old, new, 1)))
 
 
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("dropout: 0.1", r"systems\.one\.dropout: unknown key; it belongs below 'subwords' or 'model'; allowed"),
+        ("layers: 2", r"systems\.one\.layers: unknown key; it belongs below 'model'; allowed"),
+        (
+            "decoding: {}",
+            r"unknown key; it belongs below 'back_translation' or 'forward_translation' or 'rows'; allowed",
+        ),
+        ("updats: 9", r"systems\.one\.updats: unknown key; allowed"),
+        (
+            "training.clip: 9",
+            r"one\.training\.clip: unknown key; write 'clip' below 'training', without a dot; allowed",
+        ),
+        (
+            "back_translation: {model: a/b, text: c, seed: 1.5}",
+            r"back_translation\.seed: expected a whole number, in digits alone, or seeds of an ensemble, 1-2-3",
+        ),
+    ],
+)
+def test_one_message_says_where_a_key_belongs_and_all_types_of_a_value(
+    tmp_path: Path, given: str, message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message) as refusal:
+        load_table(write(tmp_path, TABLE.replace("one:\n", f"one:\n    {given}\n", 1)))
+    assert len(str(refusal.value).splitlines()) == 1
+
+
 def test_a_fault_of_the_defaults_is_said_once(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as error:
         load_table(write(tmp_path, TABLE.replace("layers: 2", "layrs: 2")))

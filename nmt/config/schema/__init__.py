@@ -1,0 +1,1 @@
+"""What the models of the settings allow at a key path."""
