@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from nmt.config.data import Cleaning, InheritedSubwords, Subwords
 from nmt.config.models import ModelConfig, TransformerConfig, stored_model
 from nmt.config.system import Initialise, System
-from nmt.config.yaml import VALUES, load_yaml, nearest, read_config, shown
+from nmt.config.yaml import VALUES, load_yaml, located, nearest, read_config, shown
 from nmt.system.errors import ConfigError, DataError, fitting
 from nmt.system.files import digest, read_json, sha256
 
@@ -98,7 +98,9 @@ def read_systems(path: Path, value: Any) -> dict[str, Any]:
 def _with_defaults(path: Path, value: Any) -> dict[str, Any]:
     defaults = value.pop("defaults", None) or {}
     if not isinstance(defaults, dict):
-        raise ConfigError(f"{path}: defaults: expected keys and their values, got {shown(defaults)}")
+        raise ConfigError(
+            f"{located(str(path), ['defaults'])}defaults: expected keys and their values, got {shown(defaults)}"
+        )
     if len(value["systems"]) * _count(defaults) > 20 * VALUES:
         raise ConfigError(f"{path}: expected fewer systems or smaller defaults, got too many values to merge")
     return {name: merge(defaults, system) if system else defaults for name, system in value["systems"].items()}

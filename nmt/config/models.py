@@ -1,5 +1,6 @@
 """Configuration of models: Transformer, multimodal Transformer, recurrent model."""
 
+import json
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
+    BaseModel,
     BeforeValidator,
     Discriminator,
     Field,
@@ -37,8 +39,11 @@ def _expand_number(value: Any, places: Iterable[str]) -> Any:
 
     The range is checked here, so that the message shows what the user wrote.
     """
-    if not isinstance(value, int | float):
+    if isinstance(value, dict | BaseModel):
         return value
+    if not isinstance(value, int | float):
+        got = json.dumps(value, default=str)[:SHOWN]
+        raise ValueError(f"expected a number, without a comma, or keys and their values, got {got}")
     if not 0 <= value < 1:
         raise ValueError(f"expected a number from 0 to below 1, got {value}")
     return dict.fromkeys(places, value)

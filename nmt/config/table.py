@@ -164,6 +164,8 @@ class TableFile(_TableFields):
 class Table(_TableFields):
     """One table, published or new, with ``defaults`` already merged into its systems."""
 
+    defaults: dict[str, Any] = Field(default_factory=dict, exclude=True)
+    """Empty: they are merged."""
     systems: dict[Name, System]
 
     def test_of(self, row: Row) -> str:
@@ -219,8 +221,9 @@ class Table(_TableFields):
     @model_validator(mode="after")
     def _curves_have_systems(self) -> Self:
         for name in self.published_curves:
-            if name not in self.systems:
-                raise ValueError(f"published_curves: no system {_one_of(name, self.systems)}")
+            with at_place("published_curves", name):
+                if name not in self.systems:
+                    raise ValueError(f"no system {_one_of(name, self.systems)}")
         return self
 
     @model_validator(mode="after")
@@ -361,7 +364,8 @@ class Table(_TableFields):
     def _tests_are_used(self) -> Self:
         used = {self.test_of(row) for row in self.rows}
         if unused := [test for test in self.tests if test not in used]:
-            raise ValueError(f"tests: no row is scored on {', '.join(unused)}; leave it out")
+            with at_place("tests", self.tests.index(unused[0])):
+                raise ValueError(f"no row is scored on {', '.join(unused)}; leave it out")
         return self
 
 

@@ -3,7 +3,7 @@
 import difflib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -203,12 +203,12 @@ def _explain(model: type[BaseModel], problem: Any, root: yaml.Node | None, where
     if problem["type"] == "value_error":
         path += getattr(problem["ctx"]["error"], "place", ())
     path, line = _origin(path, root)
-    place = f"{where}, line {line}: {'.'.join(map(str, path))[:SHOWN]}" if path else where
+    place = f"{where}, line {line}: {' '.join('.'.join(map(str, path)).split())[:SHOWN]}" if path else where
     if problem["type"] == "extra_forbidden":
         allowed, below = allowed_at(model, tagged)
         return f"{place}: unknown key{_near_key(model, tagged, allowed, below)}; allowed here: {', '.join(allowed)}"
     if problem["type"] == "missing":
-        return f"{place}: required key is missing; add it"
+        return f"{place}: required {'value' if isinstance(path[-1], int) else 'key'} is missing; add it"
     got = f"got {shown(problem['input'])}"
     if problem["type"] == "literal_error":
         allowed = problem["ctx"]["expected"].replace("'", "")
@@ -219,9 +219,10 @@ def _explain(model: type[BaseModel], problem: Any, root: yaml.Node | None, where
         if not isinstance(problem["input"], dict):
             kind = problem["input"] if problem["input"] in allowed else allowed[0]
             return f"{place}: expected keys and their values, e.g. {{kind: {kind}}}, {got}"
-        got = problem["ctx"]["tag"].strip("<>")
+        got = problem["ctx"]["tag"].strip("<>") if problem["input"].get("kind") is not None else ""
         expected = " or ".join(", ".join(allowed).rsplit(", ", 1))
-        return f"{place}: kind: expected {expected}, got '{got}'{nearest(got, allowed)}"
+        written = f"'{got}'{nearest(got, allowed)}" if got else "none"
+        return f"{place}: kind: expected {expected}, got {written}"
     if problem["type"] == "string_pattern_mismatch":
         return f"{place}: expected {expected_at(model, tagged) or problem['ctx']['pattern']}, {got}"
     if problem["type"] == "string_type":
@@ -285,7 +286,8 @@ def _causes(model: type[BaseModel], problems: Sequence[Any]) -> list[Any]:
             near = difflib.get_close_matches(str(key), allowed, 1)
             words = [place.partition(".")[0] for place in below] or near
             meant |= {(*parent, word) for word in words}
-    return [problem for problem in problems if problem["type"] != "missing" or problem["loc"] not in meant]
+    without = [("systems",)] if ("defaults",) in meant else []  # they have the keys of the defaults
+    return [p for p in problems if p["type"] != "missing" or not (p["loc"] in meant or p["loc"][:1] in without)]
 
 
 def _how_to_list(value: Any) -> str:
@@ -336,12 +338,21 @@ def _origin(path: list[Any], root: yaml.Node | None) -> tuple[list[Any], int]:
     return path, line
 
 
+def _pairs(node: yaml.Node) -> Iterator[tuple[yaml.Node, yaml.Node]]:
+    """Yield keys and values of a mapping, then those of the mappings that its key ``<<`` merges into it."""
+    pairs = node.value if isinstance(node, yaml.MappingNode) else []
+    yield from pairs
+    for value in (value for key, value in pairs if key.value == "<<"):
+        for each in value.value if isinstance(value, yaml.SequenceNode) else [value]:
+            yield from _pairs(each)
+
+
 def _descend(node: Any, path: list[Any]) -> tuple[int, int]:
     """Return how many parts of the path exist, and the line of the last one."""
     line = 1 if node is None else node.start_mark.line + 1
     for depth, part in enumerate(path):
         if isinstance(node, yaml.MappingNode):
-            matches = [(key, value) for key, value in node.value if key.value == str(part)]
+            matches = [(key, value) for key, value in _pairs(node) if key.value == str(part)]
             if not matches:
                 return depth, line
             line, node = matches[0][0].start_mark.line + 1, matches[0][1]

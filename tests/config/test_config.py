@@ -164,7 +164,7 @@ def test_checkpoints_that_no_training_keeps(at: str, training: dict[str, Any], w
             "published: {bleu: 34.2}, against: One",
             r"line 15: rows\.1: row 'Quoted' has no system, so nothing",
         ),
-        ("tests: [test_2016_flickr]", "tests: [test_2016_flickr, valid]", r"tests: no row is scored on valid"),
+        ("tests: [test_2016_flickr]", "tests: [test_2016_flickr, valid]", r"tests\.1: no row is scored on valid"),
         ("tests: [test_2016_flickr]", "tests: [a, a]", r"tests: expected different values, got 'a' twice"),
         (
             "{epochs: 3}",
@@ -209,7 +209,7 @@ def test_checkpoints_that_no_training_keeps(at: str, training: dict[str, Any], w
         (
             "defaults:\n  corpus: multi30k\n  languages: en-de\n  model: {layers: 2, width: 128, heads: 2}",
             "defaults: [a]",
-            r"defaults: expected keys and their values, got \[\"a\"\]",
+            r"line 3: defaults: expected keys and their values, got \[\"a\"\]",
         ),
         (
             "published: {bleu: 34.2}",
@@ -262,6 +262,13 @@ def test_what_is_wrong_is_named(tmp_path: Path, old: str, new: str, message: str
             "decoding: {}",
             r"unknown key; it belongs below 'back_translation' or 'forward_translation' or 'rows'; allowed",
         ),
+        ("cleaning: {filters: [{share: 1}]}", r"filters\.0: kind: expected language, .* opusfilter, got none"),
+        (
+            "model: {dropout: '0,1'}",
+            r'dropout: expected a number, without a comma, or keys and their values, got "0,1"',
+        ),
+        ("training: {epochs: 1, optimizer: {betas: [0.9]}}", r"betas\.1: required value is missing; add it"),
+        ("<<: {model: {width: 0}}", r"line 9: systems\.one\.model\.width: expected 1 or more, got 0"),
         ("updats: 9", r"systems\.one\.updats: unknown key; allowed"),
         (
             "training.clip: 9",
@@ -276,9 +283,33 @@ def test_what_is_wrong_is_named(tmp_path: Path, old: str, new: str, message: str
 def test_one_message_says_where_a_key_belongs_and_all_types_of_a_value(
     tmp_path: Path, given: str, message: str
 ) -> None:
+    table = TABLE.replace("    training: {epochs: 3}\n", "", 1) if given.startswith("training:") else TABLE
     with pytest.raises(ConfigError, match=message) as refusal:
-        load_table(write(tmp_path, TABLE.replace("one:\n", f"one:\n    {given}\n", 1)))
+        load_table(write(tmp_path, table.replace("one:\n", f"one:\n    {given}\n", 1)))
     assert len(str(refusal.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("defaults:", "defualts:", r"line 3: defualts: unknown key; did you mean 'defaults'\?"),
+        (
+            TABLE[TABLE.index("systems:") : TABLE.index("rows:")],
+            "systems: [a]\n",
+            r"line 7: systems: expected keys and their values, got \[\"a\"\]",
+        ),
+        ("systems:\n", "sistems:\n", r"line 7: sistems: unknown key; did you mean 'systems'\?"),
+        ("[test_2016_flickr]", "[test_2016_flickr, b]", r"line 2: tests\.1: no row is scored on b; leave it out"),
+        ("caption:", "published_curves: {c: [[1, 2]]}\ncaption:", r"line 1: published_curves\.c: no system 'c'"),
+        ("caption:", '"a\\nb": 1\ncaption:', r"line 1: a b: unknown key; allowed"),
+    ],
+)
+def test_a_fault_of_the_whole_table_has_one_message_and_its_line(
+    tmp_path: Path, old: str, new: str, message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message) as refusal:
+        load_table(write(tmp_path, TABLE.replace(old, new, 1)))
+    assert len(str(refusal.value).splitlines()) == 1, str(refusal.value)
 
 
 def test_a_fault_of_the_defaults_is_said_once(tmp_path: Path) -> None:
