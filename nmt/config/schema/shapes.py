@@ -50,7 +50,8 @@ def _is_choice(kind: Any) -> bool:
 
 def without_branch(model: type[BaseModel], path: Sequence[Any]) -> tuple[Any, ...]:
     """Cut a path of pydantic's where it names one of several types of a value, which is no key."""
-    ends = (n for n, part in enumerate(path) if not is_tag(part) and _is_choice(_type_at(model, path[:n])))
+    parts = [(n, part) for n, part in enumerate(path) if not is_tag(part) and part != "[key]"]
+    ends = (n for n, _ in parts if _is_choice(_type_at(model, path[:n])))
     return tuple(path[: next(ends, len(path))])
 
 
