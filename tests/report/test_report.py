@@ -297,7 +297,7 @@ def test_the_reports_own_curve_is_drawn_beside_ours(built: Built, tmp_path: Path
         (tmp_path, "curves.svg"), (built.layout.figures("toy"), "learning-curves.svg")
     ))  # fmt: skip
     assert "in the report" in drawn and "in the report" not in plain
-    with pytest.raises(ValueError, match="published_curves: no system 'larg'"):
+    with pytest.raises(ValueError, match="no system 'larg'"):
         fakes.table(published_curves={"larg": [[100, 2.5]]})
 
 
