@@ -211,7 +211,7 @@ def decoding_of(options: Mapping[str, Any], nbest: int = 1) -> "Decoding":
     from pydantic import ValidationError
 
     from nmt.config.decoding import Decoding
-    from nmt.config.yaml import in_words
+    from nmt.config.problems.words import in_words
 
     given = {name: value for name, value in options.items() if value is not None}
     if not -10 <= given["length_penalty"] <= 10:  # rejects NaN too

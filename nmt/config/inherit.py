@@ -9,8 +9,9 @@ from pydantic import ValidationError
 
 from nmt.config.data import Cleaning, InheritedSubwords, Subwords
 from nmt.config.models import ModelConfig, TransformerConfig, stored_model
+from nmt.config.problems.words import nearest, shown
 from nmt.config.system import Initialise, System
-from nmt.config.yaml import VALUES, load_yaml, located, nearest, read_config, shown
+from nmt.config.yaml import VALUES, load_yaml, located, read_config
 from nmt.system.errors import ConfigError, DataError, fitting
 from nmt.system.files import digest, read_json, sha256
 

@@ -11,10 +11,11 @@ from nmt.config.choices import ON_REQUEST
 from nmt.config.decoding import Decoding
 from nmt.config.inherit import read_systems, with_subwords_of_parents
 from nmt.config.models import MultimodalConfig, has_attention
+from nmt.config.problems.words import nearest
 from nmt.config.selection import Selection, why_not_kept
 from nmt.config.system import System, why_unsupported
 from nmt.config.types import Count, Different, Name, Names, NonNegative, Pair, Positive, Score, Strict, UserPath
-from nmt.config.yaml import load_yaml, nearest, read_config, validate
+from nmt.config.yaml import load_yaml, read_config, validate
 from nmt.system.errors import ConfigError, at_place
 from nmt.system.files import digest
 

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, Self, get_args
 from pydantic import Discriminator, Field, Tag, model_validator
 
 from nmt.config.models import ModelConfig, MultimodalConfig, RecurrentConfig, has_attention, source_attentions
+from nmt.config.problems.words import nearest
 from nmt.config.types import (
     AboveZero,
     BatchSize,
@@ -19,7 +20,6 @@ from nmt.config.types import (
     Probability,
     Strict,
 )
-from nmt.config.yaml import nearest
 from nmt.system.errors import at_place
 
 #: The keys that end a training. They do not identify it unless rates or losses depend on them: a finished training can

@@ -1,16 +1,15 @@
 """Strict reading of YAML; errors name file, line, key, what is allowed, and the nearest allowed word."""
 
-import difflib
-import json
 import re
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from nmt.config.schema.shapes import allowed_at, branch_words, expected_at, fields_at, is_tag, without_branch
+from nmt.config.problems.explain import explain
+from nmt.config.problems.places import descend
+from nmt.config.problems.words import nearest
 from nmt.system.errors import SHOWN, ConfigError, printable
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -24,8 +23,6 @@ DEPTH = 50
 """Most values inside each other."""
 DIGITS = 100
 """Most characters of an integer."""
-PROBLEMS = 20
-"""Most problems that one message lists."""
 
 
 def parse(model: type[Model], text: str, where: str) -> Model:
@@ -47,13 +44,7 @@ def validate(model: type[Model], value: Any, text: str, where: str) -> Model:
     try:
         return model.model_validate(value)
     except ValidationError as error:
-        root = _compose(text)
-        causes = _causes(model, _whole_choices(model, error.errors()))
-        first = causes[: 10 * PROBLEMS]  # of many systems, each with the fault of its defaults
-        problems = list(dict.fromkeys(_explain(model, problem, root, where) for problem in first))
-        if len(problems) > PROBLEMS or len(causes) > len(first):
-            problems[PROBLEMS:] = [f"{where}: and {len(causes) - PROBLEMS:,} more of such problems"]
-        raise ConfigError("\n".join(problems)) from None
+        raise ConfigError("\n".join(explain(model, error.errors(), _compose(text), where))) from None
 
 
 def load(model: type[Model], path: Path) -> Model:
@@ -113,20 +104,6 @@ _FAULTS = {
     "found '<scalar>'": "text after a closing quote; in text in single quotes write '' for an apostrophe",
 }
 """What common problems of the YAML reader mean."""
-_TYPES = {
-    "int": "a whole number, in digits alone", "float": "a number, without a comma", "bool": "true or false",
-    "list": "a list", "tuple": "a list", "path": "a path", "string": "text",
-    "model": "keys and their values",
-}  # fmt: skip
-"""What is expected where pydantic found another type, or empty text."""
-_EXPECTED = {
-    "greater_than_equal": "{ge:,.16g} or more", "greater_than": "more than {gt:,.16g}",
-    "less_than_equal": "{le:,.16g} or less", "less_than": "less than {lt:,.16g}", "finite_number": "a finite number",
-    "too_short": "a list of at least {min_length}", "too_long": "a list of at most {max_length}",
-    "string_too_long": "at most {max_length} characters", "literal_error": "{expected}",
-    "extra_forbidden": "no such key", "choice": "{expected}",
-}  # fmt: skip
-"""What is expected where pydantic found a value beyond a bound, or none of some; the names in braces are its own."""
 _NOT_WORDS = {
     "bool": "true or false", "int": "a number", "float": "a number", "null": "nothing", "timestamp": "a date",
 }  # fmt: skip
@@ -196,122 +173,6 @@ class _UniqueKeys(yaml.SafeLoader):
 _UniqueKeys.add_constructor("tag:yaml.org,2002:int", _UniqueKeys.construct_number)
 
 
-def _explain(model: type[BaseModel], problem: Any, root: yaml.Node | None, where: str) -> str:
-    """Describe one pydantic problem in one line: file, line, key path, expected, got, nearest."""
-    tagged = [part for part in problem["loc"] if part != "[key]"]
-    path = [part for part in tagged if not is_tag(part)]
-    if problem["type"] == "value_error":
-        path += getattr(problem["ctx"]["error"], "place", ())
-    path, line = _origin(path, root)
-    place = f"{where}, line {line}: {' '.join('.'.join(map(str, path)).split())[:SHOWN]}" if path else where
-    if problem["type"] == "extra_forbidden":
-        allowed, below = allowed_at(model, tagged)
-        return f"{place}: unknown key{_near_key(model, tagged, allowed, below)}; allowed here: {', '.join(allowed)}"
-    if problem["type"] == "missing":
-        return f"{place}: required {'value' if isinstance(path[-1], int) else 'key'} is missing; add it"
-    got = f"got {shown(problem['input'])}"
-    if problem["type"] == "literal_error":
-        allowed = problem["ctx"]["expected"].replace("'", "")
-        near = nearest(str(problem["input"]), allowed.replace(" or ", ", ").split(", "))
-        return f"{place}: expected {allowed}, {got}{near}"
-    if problem["type"] == "union_tag_invalid":
-        allowed = [tag.strip("<>' ") for tag in problem["ctx"]["expected_tags"].split(",")]
-        if not isinstance(problem["input"], dict):
-            kind = problem["input"] if problem["input"] in allowed else allowed[0]
-            return f"{place}: expected keys and their values, e.g. {{kind: {kind}}}, {got}"
-        got = problem["ctx"]["tag"].strip("<>") if problem["input"].get("kind") is not None else ""
-        expected = " or ".join(", ".join(allowed).rsplit(", ", 1))
-        written = f"'{got}'{nearest(got, allowed)}" if got else "none"
-        return f"{place}: kind: expected {expected}, got {written}"
-    if problem["type"] == "string_pattern_mismatch":
-        return f"{place}: expected {expected_at(model, tagged) or problem['ctx']['pattern']}, {got}"
-    if problem["type"] == "string_type":
-        words = expected_at(model, tagged) or expectation(problem)
-        is_text = type(problem["input"]) in (int, float, bool) and words.startswith(("letters", "text"))
-        return f"{place}: expected {words}, {got}{'; put it in quotes' if is_text else ''}"
-    if problem["type"] in ("model_type", "model_attributes_type", "dict_type"):
-        allowed = list(fields_at(model, tagged))
-        return f"{place}: expected keys and their values, {got}{'; keys: ' if allowed else ''}{', '.join(allowed)}"
-    is_list = problem["type"] in ("list_type", "tuple_type")
-    return f"{place}: {in_words(problem)}{_how_to_list(problem['input']) if is_list else ''}"
-
-
-def in_words(problem: Any) -> str:
-    """Return in plain words what one pydantic problem expects and got."""
-    if problem["type"] == "value_error":
-        return str(problem["ctx"]["error"])
-    return f"expected {expectation(problem)}, got {shown(problem['input'])}"
-
-
-def expectation(problem: Any) -> str:
-    """Return in plain words what one pydantic problem expects of its value, e.g. ``1 or more``."""
-    kind = problem["type"]
-    words = _EXPECTED.get(kind, "").format_map(problem.get("ctx", {})) or _TYPES.get(kind.partition("_")[0])
-    return words or f"another value ({problem['msg']})"
-
-
-def _near_key(model: type[BaseModel], path: Sequence[Any], allowed: list[str], below: list[str]) -> str:
-    """Return what is probably meant by an unknown key."""
-    *parent, key = path
-    above, _, last = str(key).rpartition(".")
-    if above and last in fields_at(model, [*parent, *above.split(".")]):
-        return f"; write '{last}' below '{above}', without a dot"
-    places = " or ".join(f"'{place}'" for place in below)
-    return f"; it belongs below {places}" if below else nearest(str(key), allowed)
-
-
-def _whole_choices(model: type[BaseModel], problems: Sequence[Any]) -> list[Any]:
-    """Join the problems of a value that may have several types: pydantic has one for each."""
-    joined = dict[Any, Any]()
-    for number, problem in enumerate(problems):
-        path = without_branch(model, problem["loc"])
-        if path == tuple(problem["loc"]):
-            joined[number] = problem
-            continue
-        is_text = problem["type"].startswith("string")
-        words = (branch_words(model, path) if is_text else None) or expectation(problem).replace("'", "")
-        first = joined.setdefault(path, problem | {"type": "choice", "loc": path, "ctx": {"expected": words}})
-        if words not in first["ctx"]["expected"]:
-            first["ctx"]["expected"] += f", or {words}"
-    return list(joined.values())
-
-
-def _causes(model: type[BaseModel], problems: Sequence[Any]) -> list[Any]:
-    """Leave out a missing key where an unknown key is meant: the same, misspelt, or one that belongs below it."""
-    meant = set()
-    for problem in problems:
-        if problem["type"] == "extra_forbidden":
-            *parent, key = problem["loc"]
-            allowed, below = allowed_at(model, problem["loc"])
-            near = difflib.get_close_matches(str(key), allowed, 1)
-            words = [place.partition(".")[0] for place in below] or near
-            meant |= {(*parent, word) for word in words}
-    without = [("systems",)] if ("defaults",) in meant else []  # they have the keys of the defaults
-    return [p for p in problems if p["type"] != "missing" or not (p["loc"] in meant or p["loc"][:1] in without)]
-
-
-def _how_to_list(value: Any) -> str:
-    """Return how to write a value as the list that it should be."""
-    if isinstance(value, dict):
-        return "; begin each of its parts with a dash"
-    values = re.split(r"[,\s]+", value.strip()) if isinstance(value, str) else [value]
-    return "" if value is None else f"; put its values in brackets: [{', '.join(map(str, values))}]"
-
-
-def shown(value: Any) -> str:
-    """Return the beginning of a value, as it was written."""
-    try:
-        return json.dumps(value, default=str, ensure_ascii=False)[:SHOWN]
-    except (ValueError, TypeError, RecursionError):  # e.g. a number of thousands of digits, or a date as key
-        return f"a {type(value).__name__}"
-
-
-def nearest(word: str, allowed: list[str]) -> str:
-    """Return ``; did you mean 'WORD'?`` with the most similar allowed word, or an empty string."""
-    close = difflib.get_close_matches(word, allowed, 1)
-    return f"; did you mean '{close[0]}'?" if close else ""
-
-
 def _compose(text: str) -> yaml.Node | None:
     """Return the tree of a YAML text, which knows the lines; None if it is not YAML."""
     try:
@@ -323,42 +184,5 @@ def _compose(text: str) -> yaml.Node | None:
 def located(where: str, *paths: list[Any]) -> str:
     """Return ``FILE, line N: `` of the first of some key paths that the YAML file ``where`` has; empty without one."""
     root = _compose(read_config(Path(where)))
-    lines = [line for path in paths for depth, line in [_descend(root, path)] if depth == len(path)]
+    lines = [line for path in paths for depth, line in [descend(root, path)] if depth == len(path)]
     return f"{where}, line {lines[0]}: " if lines else ""
-
-
-def _origin(path: list[Any], root: yaml.Node | None) -> tuple[list[Any], int]:
-    """Return the key path of a part, below ``defaults`` if it stands there, and the line, from 1, of what exists."""
-    depth, line = _descend(root, path)
-    if len(path) > 2 and path[0] == "systems" and depth < len(path):
-        default = ["defaults", *path[2:]]
-        default_depth, default_line = _descend(root, default)
-        if default_depth + 1 > depth:
-            return default, default_line
-    return path, line
-
-
-def _pairs(node: yaml.Node) -> Iterator[tuple[yaml.Node, yaml.Node]]:
-    """Yield keys and values of a mapping, then those of the mappings that its key ``<<`` merges into it."""
-    pairs = node.value if isinstance(node, yaml.MappingNode) else []
-    yield from pairs
-    for value in (value for key, value in pairs if key.value == "<<"):
-        for each in value.value if isinstance(value, yaml.SequenceNode) else [value]:
-            yield from _pairs(each)
-
-
-def _descend(node: Any, path: list[Any]) -> tuple[int, int]:
-    """Return how many parts of the path exist, and the line of the last one."""
-    line = 1 if node is None else node.start_mark.line + 1
-    for depth, part in enumerate(path):
-        if isinstance(node, yaml.MappingNode):
-            matches = [(key, value) for key, value in _pairs(node) if key.value == str(part)]
-            if not matches:
-                return depth, line
-            line, node = matches[0][0].start_mark.line + 1, matches[0][1]
-        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
-            node = node.value[part]
-            line = node.start_mark.line + 1
-        else:
-            return depth, line
-    return len(path), line

@@ -13,9 +13,10 @@ from pydantic import BeforeValidator, Field
 
 from nmt.config.choices import LANGUAGE
 from nmt.config.corpus.sources import CustomCorpus, Slice, sources_with
+from nmt.config.problems.words import nearest
 from nmt.config.system import System
 from nmt.config.types import Name, Strict
-from nmt.config.yaml import nearest, parse
+from nmt.config.yaml import parse
 from nmt.corpora.overlap import HeldOut
 from nmt.corpora.own import write_custom
 from nmt.corpora.parts import aligned, named_parts, write_split

@@ -6,10 +6,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
+from nmt.config.problems.words import nearest
 from nmt.config.table import Table, load_table
 from nmt.config.types import check_name
 from nmt.config.workflow import Workflow
-from nmt.config.yaml import load_yaml, nearest, parse, read_config, validate
+from nmt.config.yaml import load_yaml, parse, read_config, validate
 from nmt.plan.layout import table_path
 from nmt.system.errors import ConfigError, DataError
 

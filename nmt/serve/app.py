@@ -22,8 +22,8 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from nmt.config.decoding import Decoding
+from nmt.config.problems.words import expectation
 from nmt.config.types import Strict
-from nmt.config.yaml import expectation
 from nmt.serve.batching import Queue
 from nmt.serve.describe import openapi
 from nmt.serve.door import Door

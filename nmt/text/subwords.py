@@ -13,7 +13,7 @@ import sentencepiece
 from pydantic import ValidationError
 
 from nmt.config.data import SpecialIds, Subwords
-from nmt.config.yaml import in_words
+from nmt.config.problems.words import in_words
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import atomic_directory, check_regular, read_json, sha256, write_json, write_text
 from nmt.system.lines import LONGEST, count_lines, read_lines

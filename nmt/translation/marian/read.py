@@ -14,7 +14,7 @@ from torch import Tensor
 from nmt.config.choices import PAIR
 from nmt.config.data import Cleaning, SpecialIds, Subwords
 from nmt.config.models import TransformerConfig
-from nmt.config.yaml import in_words
+from nmt.config.problems.words import in_words
 from nmt.models.build import outline
 from nmt.system import machine
 from nmt.system.errors import ConfigError, DataError

@@ -1,1 +1,0 @@
-"""What the models of the settings allow at a key path."""
