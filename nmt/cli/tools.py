@@ -19,6 +19,12 @@ from nmt.cli.options import (
 from nmt.config.choices import QUANTIZATIONS
 from nmt.system.errors import ConfigError
 
+USES = {
+    "ctranslate2": "python {}/translate.py FILE", "huggingface": "the program in {}/README.md",
+    "pyfunc": "mlflow models serve -m {} --env-manager local", "half": "nmt translate {} FILE",
+}  # fmt: skip
+"""How to use a model, by its format."""
+
 
 @click.command()
 @click.argument("models", metavar="MODEL_DIR...", type=PATH, nargs=-1, required=True)
@@ -65,13 +71,6 @@ def serve(
 
     check_token(host, token, no_token)
     run_server(models, host, port, device, threads, Limits(rate=rate, batch=batch), allowed, token, engine)
-
-
-USES = {
-    "ctranslate2": "python {}/translate.py FILE", "huggingface": "the program in {}/README.md",
-    "pyfunc": "mlflow models serve -m {} --env-manager local", "half": "nmt translate {} FILE",
-}  # fmt: skip
-"""How to use a model, by its format."""
 
 
 def check_token(host: str, token: str | None, no_token: bool) -> None:

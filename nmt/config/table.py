@@ -166,7 +166,7 @@ class Table(_TableFields):
     """One table, published or new, with ``defaults`` already merged into its systems."""
 
     defaults: dict[str, Any] = Field(default_factory=dict, exclude=True)
-    """Empty: they are merged."""
+    """Always empty, as `load_table` merges them. The field is here for messages alone, as an allowed key."""
     systems: dict[Name, System]
 
     def test_of(self, row: Row) -> str:

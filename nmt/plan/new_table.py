@@ -114,7 +114,7 @@ def new_table(
     entry = _corpus(whole, share, codes[0])
     pairs = int(text.filled * (1000 - (3 - len(whole)) * share) / 1000)
     settings = _with_corpus(config, name, entry)
-    table = SCHEMA * Path("workflow/schemas").is_dir() + _table(name, codes, pairs, text)
+    table = (SCHEMA if Path("workflow/schemas").is_dir() else "") + _table(name, codes, pairs, text)
     yield from describe(surveys, codes, CustomCorpus.model_validate(entry))
     _write(table_path(name), table, config, settings)
     yield f"wrote {table_path(name)}, and corpora: {name} in {config}"

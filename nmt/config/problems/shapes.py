@@ -14,7 +14,7 @@ def is_tag(part: Any) -> bool:
 
 
 def fields_at(model: Any, path: Sequence[Any]) -> dict[str, Any]:
-    """Return the fields of the models at ``path``, a path of keys below ``model``; empty if there is none."""
+    """Return the fields of the model at a path of keys below ``model``, or of all models that may stand there."""
     return {name: field for each in _models(_type_at(model, path)) for name, field in each.model_fields.items()}
 
 
@@ -89,7 +89,10 @@ def _inside(kind: Any) -> Iterator[FieldInfo]:
 
 
 def allowed_at(model: type[BaseModel], path: Sequence[Any]) -> tuple[list[str], list[str]]:
-    """Return the keys that are allowed in the place of one, and the keys below which it belongs, of the upper ones."""
+    """Return the keys that are allowed where an unknown key stands, and the parts that have a key of its name.
+
+    The parts are one level below, or else two, and lists of the settings, such as ``rows``.
+    """
     *parent, key = path
     allowed = list(fields_at(model, parent))
     parts = [[each] for each in allowed]
