@@ -97,10 +97,14 @@ def train(
 @click.argument("run", type=PATH)
 @click.argument("model", type=OUTPUT)
 @click.option(
-    "--at", default="best", help="Checkpoints: last | best | epoch 16 | update 4000 | average 10 | average best 5."
+    "--at",
+    default="best",
+    help="Checkpoints: last | best | epoch 16 | update 4000 | average 10 | average best 5. Each also with 'and start': "
+    "the mean with the weights of --start.",
 )
 @click.option("--encoded", type=PATH, required=True, help="Folder of the encoded corpus of the training.")
-def average(run: Path, model: Path, at: str, encoded: Path) -> None:
+@click.option("--start", type=PATH, help="Model directory that the training started from (nmt train --initialise).")
+def average(run: Path, model: Path, at: str, encoded: Path, start: Path | None) -> None:
     """Average the checkpoints of the training RUN that --at selects; writes the model directory MODEL."""
     from nmt.config.selection import check_selection
     from nmt.system.warnings import recorded
@@ -108,7 +112,7 @@ def average(run: Path, model: Path, at: str, encoded: Path) -> None:
 
     check_selection(at)
     with recorded("average", model):
-        average_checkpoints(run, encoded, at, model)
+        average_checkpoints(run, encoded, at, model, start)
 
 
 @click.command()

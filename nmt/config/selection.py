@@ -9,11 +9,13 @@ from nmt.config.training import Training
 from nmt.config.types import amount, matching
 from nmt.system.errors import ConfigError
 
+START = " and start"
+"""Ends a selection whose weights are averaged with those that the training started from."""
 Selection = Annotated[
     str,
     matching(
-        r"^(last|best|epoch [1-9]\d*|update [1-9]\d*|average [1-9]\d*|average best [1-9]\d*)$",
-        "last | best | epoch 16 | update 4000 | average 10 (the last ten) | average best 5",
+        rf"^(last|best|epoch [1-9]\d*|update [1-9]\d*|average [1-9]\d*|average best [1-9]\d*)({START})?$",
+        "last | best | epoch 16 | update 4000 | average 10 (the last ten) | average best 5; each also with 'and start'",
     ),
 ]
 
@@ -25,6 +27,7 @@ def why_not_kept(at: str, training: Training) -> str | None:
         at: a checkpoint selection, e.g. ``average 10``.
         training: the configuration of the training.
     """
+    at = at.removesuffix(START)
     if at == "last":
         return None
     kind, _, rest = at.rpartition(" ") if at != "best" else ("average best", "", "1")
@@ -82,5 +85,5 @@ def check_selection(at: str) -> None:
     try:
         TypeAdapter(Selection).validate_python(at)
     except ValidationError:
-        allowed = "last, best, epoch N, update N, average N or average best N"
+        allowed = f"last, best, epoch N, update N, average N or average best N, each also with '{START.strip()}'"
         raise ConfigError(f"at: expected {allowed}, got '{at}'") from None

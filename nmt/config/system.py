@@ -7,7 +7,7 @@ from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 from nmt.config.data import Cleaning, Subwords
 from nmt.config.decoding import Decoding
 from nmt.config.models import ModelConfig, TransformerConfig, has_attention
-from nmt.config.selection import Selection
+from nmt.config.selection import START, Selection, why_not_kept
 from nmt.config.training import Training, check_activation_checkpointing, check_guided, check_mixing, check_passes
 from nmt.config.types import SHA256, TAG, Name, Pairs, Positive, Seed, Seeds, Strict, SystemName, UserPath, matching
 
@@ -274,6 +274,15 @@ class System(Strict):
                 "leave it out, and score the test set train_sample in a row"
             )
         return self
+
+
+def why_unselectable(at: str, system: System) -> str | None:
+    """Return why a system will not have the weights that a checkpoint selection asks for, or None if it may."""
+    if at.endswith(START) and system.initialise is None:
+        return f"a system without initialise starts from random weights; leave out '{START.strip()}'"
+    if at.endswith(START) and system.initialise and system.initialise.own_subwords:
+        return f"with own_subwords its pieces are not those of the weights it starts from; leave out '{START.strip()}'"
+    return why_not_kept(at, system.training)
 
 
 def why_unsupported(decoding: Decoding, system: System) -> str | None:

@@ -12,8 +12,8 @@ from nmt.config.decoding import Decoding
 from nmt.config.inherit import read_systems, with_subwords_of_parents
 from nmt.config.models import MultimodalConfig, has_attention
 from nmt.config.problems.words import nearest
-from nmt.config.selection import Selection, why_not_kept
-from nmt.config.system import System, why_unsupported
+from nmt.config.selection import Selection
+from nmt.config.system import System, why_unselectable, why_unsupported
 from nmt.config.types import Count, Different, Name, Names, NonNegative, Pair, Positive, Score, Strict, UserPath
 from nmt.config.yaml import load_yaml, read_config, validate
 from nmt.system.errors import ConfigError, at_place
@@ -81,7 +81,7 @@ class Row(Strict):
         description="of hypotheses: system with whose corpus, languages and cleaning they are scored; null: any, if "
         "all systems of the table have the same",
     )
-    at: Selection = Field("best", description="checkpoint selection: which checkpoints become the row's model")
+    at: Selection = Field("best", description="checkpoints of its model; with 'and start' also its parent's weights")
     ensemble: bool = Field(False, description="the models of all seeds translate together, by their mean prediction")
     test: Name | None = Field(None, description="test set; null: the table's first")
     pair: Pair | None = Field(
@@ -292,7 +292,7 @@ class Table(_TableFields):
     def _check_row(self, row: Row) -> None:
         if row.system is not None and row.system not in self.systems:
             raise ValueError(f"row '{row.label}' names system {_one_of(row.system, self.systems)}")
-        if row.system and (why := why_not_kept(row.at, self.systems[row.system].training)):
+        if row.system and (why := why_unselectable(row.at, self.systems[row.system])):
             raise ValueError(f"row '{row.label}' asks for '{row.at}', which is not kept: {why}")
         if row.system and (why := why_unsupported(row.decoding, self.systems[row.system])):
             raise ValueError(f"row '{row.label}': {why}")

@@ -6,8 +6,7 @@ from pathlib import Path
 from nmt.config.corpus.sources import CustomCorpus
 from nmt.config.data import Images
 from nmt.config.models import MultimodalConfig
-from nmt.config.selection import why_not_kept
-from nmt.config.system import System, why_unsupported
+from nmt.config.system import System, why_unselectable, why_unsupported
 from nmt.config.table import Row, Table
 from nmt.config.training import check_mixing
 from nmt.config.workflow import Workflow
@@ -211,7 +210,7 @@ def check_scorers(name: str, tables: Mapping[str, Table]) -> None:
                         f"{where}: expected a system for {languages}, got {'/'.join(scorer)}, which translates "
                         f"{model.languages}"
                     )
-                if why := why_not_kept(scores.at, model.training):
+                if why := why_unselectable(scores.at, model):
                     raise ConfigError(f"{where}: at: '{scores.at}' is not kept by {'/'.join(scorer)}: {why}")
                 if sees_pictures(model):
                     raise ConfigError(f"{where}: expected a system of text alone, got {'/'.join(scorer)}; name another")
@@ -254,7 +253,7 @@ def _check_translator(where: str, system: System, tables: Mapping[str, Table]) -
             f"{where}.model: expected a system for {system.translated_pair}, got {added.model}, which translates "
             f"{model.languages}"
         )
-    if why := why_not_kept(added.at, model.training):
+    if why := why_unselectable(added.at, model):
         raise ConfigError(f"{where}.at: '{added.at}' is not kept by {added.model}: {why}")
     if why := why_unsupported(added.decoding, model):
         raise ConfigError(f"{where}.decoding: {added.model}: {why}")

@@ -155,6 +155,11 @@ def average(run: Word, model: Word, *, at: Word, encoded: Word) -> list[str]:
     return _command("average", run, model, at=at, encoded=encoded)
 
 
+def average_with_start(run: Word, model: Word, *, at: Word, encoded: Word, start: Word) -> list[str]:
+    """Make the mean of these checkpoints and of the model that the training started from."""
+    return _command("average", run, model, at=at, encoded=encoded, start=start)
+
+
 def ensemble(out: Word, *models: Word) -> list[str]:
     """Make a model directory of several models."""
     return _command("ensemble", *models, out)

@@ -6,8 +6,8 @@ from pathlib import Path
 from nmt.config.data import InheritedSubwords
 from nmt.config.inherit import ModelFolder, why_unfit
 from nmt.config.models import ModelConfig
-from nmt.config.selection import why_not_kept
-from nmt.config.system import AddedText, System
+from nmt.config.selection import START
+from nmt.config.system import AddedText, System, why_unselectable
 from nmt.config.table import Table
 from nmt.config.workflow import Workflow
 from nmt.corpora.catalogue import check_known, check_trainable
@@ -28,6 +28,13 @@ def check_parents(name: str, tables: Mapping[str, Table]) -> None:
             model, languages = _parent(where, system, tables)
             if why := why_unfit(system.model, model):
                 raise ConfigError(f"{where}: {why}")
+            same_layers = _layers(system.model) == _layers(model)
+            for row in tables[name].rows_of(key):
+                if row.at.endswith(START) and not same_layers:
+                    raise ConfigError(
+                        f"{table_path(name)}: row '{row.label}': at: '{row.at}' needs the layers of the weights that "
+                        f"{key} starts from, got other ones; leave out '{START.strip()}'"
+                    )
             _check_languages(where, system, languages)
 
 
@@ -39,9 +46,14 @@ def _parent(where: str, system: System, tables: Mapping[str, Table]) -> tuple[Mo
         return folder.model, folder.languages
     table, name = system.initialise.parent
     parent = choose(f"{where}.system: no table", table, tables).systems[name]
-    if why := why_not_kept(system.initialise.at, parent.training):
+    if why := why_unselectable(system.initialise.at, parent):
         raise ConfigError(f"{where}.at: '{system.initialise.at}' is not kept by {table}/{name}: {why}")
     return parent.model, parent.languages
+
+
+def _layers(model: ModelConfig) -> tuple[int, int]:
+    layers = getattr(model, "layers", 0)
+    return layers, getattr(model, "decoder_layers", None) or layers
 
 
 def _check_languages(where: str, system: System, languages: str) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from nmt.config.selection import START
 from nmt.config.system import System
 from nmt.config.table import Row, Table
 from nmt.plan import commands
@@ -82,7 +83,14 @@ class Run:
         model = None if self.members else self.plan.parent(self.table, self.name, int(self.seed))
         if model and self.parent and is_outdated(model / "provenance.json", self.parent.folder / "training.json"):
             assert self.system.initialise
-            yield commands.average(self.parent.folder, model, at=self.system.initialise.at, encoded=self.parent.encoded)
+            yield self.parent._averaging(model, self.system.initialise.at)
+
+    def _averaging(self, model: Path, at: str) -> list[str]:
+        """The command that makes a model of its checkpoints."""
+        start = self.plan.parent(self.table, self.name, int(self.seed))
+        if start and at.endswith(START):
+            return commands.average_with_start(self.folder, model, at=at, encoded=self.encoded, start=start)
+        return commands.average(self.folder, model, at=at, encoded=self.encoded)
 
     def missing_inputs(self) -> list[str]:
         """The files that its system and rows are made from, as far as they do not exist."""
@@ -154,7 +162,7 @@ class Run:
             return
         for member, part in parts.items():
             if is_outdated(part / "provenance.json", member.folder / "training.json"):
-                yield commands.average(member.folder, part, at=row.at, encoded=self.encoded)
+                yield member._averaging(part, row.at)
         provenance = model / "provenance.json"
         if self.members and any(is_outdated(provenance, part / "provenance.json") for part in parts.values()):
             yield commands.ensemble(model, *parts.values())

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from nmt.config.models import stored_model
+from nmt.config.selection import START
 from nmt.data import card
 from nmt.data.encoded import read_meta
 from nmt.system import machine
@@ -26,32 +27,37 @@ from nmt.training.checkpoint import (
 
 WHERE_IN_STATE = Path("state") / "checkpoints"
 CONFIG = "config.json"
+_LEAVE_OUT = f"; leave out '{START.strip()}'"
 
 
-def average(run: Path, encoded: Path, at: str, out: Path) -> None:
+def average(run: Path, encoded: Path, at: str, out: Path, start: Path | None = None) -> None:
     """Make a model directory from one checkpoint of a training, or from the mean of several.
 
     Args:
         run: a finished training (``training.json`` and ``state/``).
         encoded: the corpus that it was trained on, for the subword models.
-        at: ``last``, ``best``, ``epoch 16``, ``update 4000``, ``average 10``, ``average best 5``.
+        at: ``last``, ``best``, ``epoch 16``, ``update 4000``, ``average 10``, ``average best 5``; each also with ``and
+            start``, the mean with the weights of ``start`` (WiSE-FT in equal parts, Wortsman and others 2022).
         out: the model directory.
+        start: the model directory that the training started from.
 
     Raises:
-        ConfigError: no such checkpoint was kept; the message lists the others.
+        ConfigError: no such checkpoint was kept; the message lists the others. Or ``start`` does not fit.
         DataError: a checkpoint is damaged.
     """
     with fitting(run, "a finished training", "train it again"):
-        _average(run, encoded, at, out)
+        _average(run, encoded, at, out, start)
 
 
-def _average(run: Path, encoded: Path, at: str, out: Path) -> None:
+def _average(run: Path, encoded: Path, at: str, out: Path, start: Path | None) -> None:
     training = read_json(run / "training.json")
     chosen = select(run, at, training["config"]["training"]["monitor"])
     weights = mean([_weights(checkpoint, run) for checkpoint in chosen])
     meta = read_meta(encoded)
     if (training["data"], training["subwords"]) != (meta["splits"], meta["subwords"]):
         raise DataError(f"{run}: was not trained on {encoded} as it is now; give the --encoded it was trained on")
+    if at.endswith(START):
+        weights = mean([weights, _start_weights(training, start, weights)])
     with atomic_directory(out, "provenance.json") as folder:
         write_tensors(weights, folder / WEIGHTS)
         for side in SIDES:
@@ -68,6 +74,25 @@ def _weights(checkpoint: Path, run: Path) -> dict[str, Tensor]:
         return load_verified(checkpoint, WEIGHTS)
     except DataError as error:  # `nmt train` would find the training finished
         raise DataError(f"{error}; choose another checkpoint (--at), or delete {run} and train again") from None
+
+
+def _start_weights(training: dict[str, Any], start: Path | None, weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Return the weights that a training started from; raise ConfigError unless they are whole and of ``start``."""
+    expected = training.get("initialise", {}).get("weights_sha256")
+    if start is None or expected is None:
+        got = "none" if expected else "a training that started from random weights"
+        raise ConfigError(f"at: expected the model that the training started from (--start), got {got}{_LEAVE_OUT}")
+    made = read_json(start / "provenance.json")
+    if made["weights_sha256"] != expected:
+        raise ConfigError(
+            f"{start}: expected the weights that the training started from, {expected[:12]}…, got "
+            f"{made['weights_sha256'][:12]}…; name the model of --initialise"
+        )
+    theirs = verified_weights(start)
+    shapes = [{name: weight.shape for name, weight in each.items()} for each in (weights, theirs)]
+    if shapes[0] != shapes[1] or made["subwords"] != training["subwords"]:
+        raise ConfigError(f"{start}: expected a model of the same layers and subwords, got another{_LEAVE_OUT}")
+    return theirs
 
 
 def ensemble(models: Sequence[Path], out: Path) -> None:
@@ -147,6 +172,7 @@ def _starts(record: dict[str, Any]) -> list[dict[str, Any]]:
 
 def select(run: Path, at: str, monitor: str) -> list[Path]:
     """Return the checkpoints that a selection names, oldest first; raise ConfigError as `average` does."""
+    at = at.removesuffix(START)
     checkpoints = Checkpoints(run / WHERE_IN_STATE)
     progress = {path: checkpoints.progress(path) for path in checkpoints.all()}
     if not progress:
@@ -190,7 +216,8 @@ def _provenance(
     training: dict[str, Any], meta: dict[str, Any], at: str, chosen: Sequence[Path], run: Path
 ) -> dict[str, Any]:
     table, _, system = training["name"].partition("/")
-    last, single = Checkpoints(run / WHERE_IN_STATE).progress(chosen[-1]), len(chosen) == 1
+    last = Checkpoints(run / WHERE_IN_STATE).progress(chosen[-1])
+    single = len(chosen) == 1 and not at.endswith(START)
     return {
         "table": table, "system": system, "seed": training["seed"], "selection": at,
         "checkpoints": [path.name for path in chosen], "update": last.update, "epoch": last.epoch_fraction,

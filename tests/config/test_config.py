@@ -109,6 +109,7 @@ def test_unknown_words_are_replaced_only_where_a_model_of_words_looks(tmp_path: 
             "validate_every: 2 updates leave 4",
         ),
         ("last", {"updates": 30, "keep_last": 1}, None),
+        ("average 3 and start", {"updates": 30, "keep_last": 2}, "raise it to 3"),
     ],
 )
 def test_checkpoints_that_no_training_keeps(at: str, training: dict[str, Any], why: str | None) -> None:

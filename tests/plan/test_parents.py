@@ -15,12 +15,14 @@ PARENT: dict[str, Any] = {"corpus": "multi30k", "languages": "en-fr", "training"
 CHILD: dict[str, Any] = {"corpus": "tatoeba-en-fr", "languages": "en-fr", "training": {"updates": 2}}
 
 
-def load(folder: Path, monkeypatch: pytest.MonkeyPatch, seeds: list[int], **tables: dict[str, Any]) -> Plan:
+def load(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, seeds: list[int], at: str = "best", **tables: dict[str, Any]
+) -> Plan:
     """The plan of the first table; each is given by its systems, and has a row of each but the parents."""
     monkeypatch.chdir(folder)
     (folder / "workflow" / "tables").mkdir(parents=True)
     for name, systems in tables.items():
-        rows = [{"label": key, "system": key, "test": "valid"} for key in systems if key != "parent"]
+        rows = [{"label": key, "system": key, "test": "valid", "at": at} for key in systems if key != "parent"]
         quoted = {"label": "quoted", "published": {"bleu": 1}, "test": "valid"}
         table = {"caption": "c", "tests": ["valid"], "systems": systems, "rows": [*rows, quoted]}
         (folder / "workflow" / "tables" / f"{name}.yaml").write_text(yaml.safe_dump(table))
@@ -83,6 +85,8 @@ def test_parents_are_reproduced_before_their_children_without_their_rows(
         ({}, {"model": {"kind": "recurrent"}}, "expected a parent of kind recurrent, got transformer"),
         ({"training": {"updates": 9, "keep_last": 2}}, {"initialise": {"system": "two/parent", "at": "average 3"}},
          "systems.child.initialise.at: 'average 3' is not kept by two/parent: training.keep_last is 2"),
+        ({"training": {"updates": 9}}, {"initialise": {"system": "two/parent", "at": "best and start"}},
+         "'best and start' is not kept by two/parent: a system without initialise starts from random"),
         ({"languages": "en-de"}, {}, "expected a parent with subwords of en-fr, got one of en-de"),
         ({"languages": "fr-en", "subwords": {"joint": False}}, {}, "expected a parent with subwords of en-fr"),
         ({"languages": "fr-en"}, {}, None),
@@ -103,3 +107,27 @@ def test_parents_that_do_not_fit_are_refused_before_any_work(
         return
     with pytest.raises(ConfigError, match=message):
         load(tmp_path, monkeypatch, [1], **tables)
+
+
+@pytest.mark.parametrize(
+    ("child", "message"),
+    [
+        ({"initialise": {"system": "two/parent"}}, None),
+        ({"initialise": {"system": "two/parent"}, "model": {"layers": 4}},
+         "row 'child': at: 'best and start' needs the layers of the weights that child starts from, got other ones"),
+        ({"initialise": {"system": "two/parent", "own_subwords": True}},
+         "row 'child' asks for 'best and start', which is not kept: with own_subwords its pieces are not those of"),
+        ({}, "row 'child' asks for 'best and start', which is not kept: a system without initialise starts"),
+    ],
+)  # fmt: skip
+def test_the_mean_with_the_start_needs_the_layers_and_pieces_of_the_parent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, child: Any, message: str | None
+) -> None:
+    tables = {"one": {"child": {**CHILD, **child}}, "two": {"parent": PARENT}}
+    if message:
+        with pytest.raises(ConfigError, match=message):
+            load(tmp_path, monkeypatch, [1], at="best and start", **tables)
+        return
+    plan = load(tmp_path, monkeypatch, [1], at="best and start", **tables)
+    [row] = plan.table("one").rows_of("child")
+    assert plan.layout.model("one", row, 1) == Path("results/runs/one/child/seed1/best-and-start/model")

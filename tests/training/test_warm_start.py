@@ -261,6 +261,17 @@ def test_a_parent_is_its_checksum_wherever_it_lies(small_corpus: Path, tmp_path:
     options = ["--at", "last", "--encoded", small_corpus]
     assert run("average", tmp_path / "run", tmp_path / "made", *options)[0] == 0
     assert read_json(tmp_path / "made" / "provenance.json")["initialise"] == again["initialise"]
+    options = ["--at", "last and start", "--encoded", small_corpus]
+    assert run("average", tmp_path / "run", tmp_path / "half", *options, "--start", other)[0] == 0
+    half, started = load_file(tmp_path / "half" / "weights.safetensors"), load_file(other / "weights.safetensors")
+    assert all(torch.allclose(weight, (others[name] + started[name]) / 2) for name, weight in half.items())
+    assert read_json(tmp_path / "half" / "provenance.json")["valid_loss"] is None
+    for start, expected in [
+        ([], "expected the model that the training started from (--start), got none; leave out 'and start'"),
+        (["--start", moved], "moved: expected the weights that the training started from, "),
+    ]:
+        code, output = run("average", tmp_path / "run", tmp_path / "none", *options, *start)
+        assert code == 1 and expected in output and not (tmp_path / "none").exists()
 
 
 @pytest.mark.integration

@@ -11,6 +11,7 @@ rule average:
         "<logs>/average/{table}/{system}/seed{seed}/{selection}.log",
     wildcard_constraints:
         seed=r"\d+",
+        selection=SELECTED,
     group:
         ROW
     conda:
@@ -21,6 +22,39 @@ rule average:
     shell:
         KEEP_STATE
         + logged(commands.average("{params.run}", "{output.model}", at="{params.at:q}", encoded="{input.encoded}"))
+
+
+# The same of a fine-tuned system, averaged with the weights that it started from. In the group `row` it would connect
+# the average of the parent, before the training, with what comes after.
+rule average_with_start:
+    input:
+        training="<results>/runs/{table}/{system}/seed{seed}/training.json",
+        encoded=lambda w: LAYOUT.encoded(system_of(w)),
+        parent=trained_parent,
+    output:
+        model=directory("<results>/runs/{table}/{system}/seed{seed}/{selection}-and-start/model"),
+    log:
+        "<logs>/average_with_start/{table}/{system}/seed{seed}/{selection}.log",
+    wildcard_constraints:
+        seed=r"\d+",
+        selection=SELECTED,
+    conda:
+        ENVIRONMENT
+    params:
+        run=lambda w, input: Path(input.training).parent,
+        at=lambda w: f"{w.selection.replace('-', ' ')} and start",
+        start=parent_of,
+    shell:
+        KEEP_STATE
+        + logged(
+            commands.average_with_start(
+                "{params.run}",
+                "{output.model}",
+                at="{params.at:q}",
+                encoded="{input.encoded}",
+                start="{params.start:q}",
+            )
+        )
 
 
 # The models of several seeds, which translate together.

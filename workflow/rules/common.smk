@@ -103,6 +103,9 @@ pathvars:
     benchmarks=f"{PLAN.settings.results}/benchmarks",
 
 
+SELECTED = r"(last|best|(epoch|update|average|average-best)-\d+)"
+
+
 wildcard_constraints:
     corpus=r"[\w.-]+",
     way="back|forward",
@@ -120,7 +123,7 @@ wildcard_constraints:
     backbone="|".join(NETWORKS),
     split=r"[\w.-]+",
     given=r"[\w.-]+-[0-9a-f]{8}",
-    selection=r"last|best|(epoch|update|average|average-best)-\d+",
+    selection=rf"{SELECTED}(-and-start)?",
     test=r"[\w.-]+",
     pairs=r"\d+",
     decoding=r"[a-z]+\d*-[0-9a-f]{8}",
@@ -176,6 +179,11 @@ def pairs_of(wildcards):
 def parent_of(wildcards):
     """The model directory that a training starts from, or None."""
     return or_exit(PLAN.parent, wildcards.table, wildcards.system, int(wildcards.seed))
+
+
+def trained_parent(wildcards):
+    """The same, if the workflow trains it; otherwise nothing, and the training's record has the checksum."""
+    return parent_of(wildcards) if PLAN.parent_run(wildcards.table, wildcards.system, int(wildcards.seed)) else []
 
 
 def test_of(wildcards):

@@ -9,7 +9,7 @@ rule train:
         vectors=lambda w: by_content(vectors(w), training_of(w)),
         links=lambda w: by_content(links(w), training_of(w)),
         # The model of a parent that the workflow trains. `config` has the checksum of one in a folder.
-        parent=lambda w: parent_of(w) if PLAN.parent_run(w.table, w.system, int(w.seed)) else [],
+        parent=trained_parent,
     output:
         training="<results>/runs/{table}/{system}/seed{seed}/training.json",
         curves="<results>/runs/{table}/{system}/seed{seed}/log.jsonl",
