@@ -99,8 +99,8 @@ def train(
 @click.option(
     "--at",
     default="best",
-    help="Checkpoints: last | best | epoch 16 | update 4000 | average 10 | average best 5. Each also with 'and start': "
-    "the mean with the weights of --start.",
+    help="Checkpoints: last | best | epoch 16 | update 4000 | average 10 | average best 5 | start (the weights of "
+    "--start). 'best and start', and so on: the mean of both.",
 )
 @click.option("--encoded", type=PATH, required=True, help="Folder of the encoded corpus of the training.")
 @click.option("--start", type=PATH, help="Model directory that the training started from (nmt train --initialise).")

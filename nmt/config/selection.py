@@ -9,13 +9,13 @@ from nmt.config.training import Training
 from nmt.config.types import amount, matching
 from nmt.system.errors import ConfigError
 
-START = " and start"
-"""Ends a selection whose weights are averaged with those that the training started from."""
+START = "start"
+"""The weights that a training started from; ``best and start`` is their mean with those of ``best``."""
 Selection = Annotated[
     str,
     matching(
-        rf"^(last|best|epoch [1-9]\d*|update [1-9]\d*|average [1-9]\d*|average best [1-9]\d*)({START})?$",
-        "last | best | epoch 16 | update 4000 | average 10 (the last ten) | average best 5; each also with 'and start'",
+        rf"^((last|best|(epoch|update|average|average best) [1-9]\d*)( and {START})?|{START})$",
+        "last | best | epoch 16 | update 4000 | average 10 (the last ten) | average best 5 | start | best and start …",
     ),
 ]
 
@@ -27,8 +27,8 @@ def why_not_kept(at: str, training: Training) -> str | None:
         at: a checkpoint selection, e.g. ``average 10``.
         training: the configuration of the training.
     """
-    at = at.removesuffix(START)
-    if at == "last":
+    at = at.removesuffix(f" and {START}")
+    if at in ("last", START):
         return None
     kind, _, rest = at.rpartition(" ") if at != "best" else ("average best", "", "1")
     number = int(rest)
@@ -85,5 +85,5 @@ def check_selection(at: str) -> None:
     try:
         TypeAdapter(Selection).validate_python(at)
     except ValidationError:
-        allowed = f"last, best, epoch N, update N, average N or average best N, each also with '{START.strip()}'"
+        allowed = "last, best, epoch N, update N, average N, average best N, start, or such as best and start"
         raise ConfigError(f"at: expected {allowed}, got '{at}'") from None

@@ -279,9 +279,9 @@ class System(Strict):
 def why_unselectable(at: str, system: System) -> str | None:
     """Return why a system will not have the weights that a checkpoint selection asks for, or None if it may."""
     if at.endswith(START) and system.initialise is None:
-        return f"a system without initialise starts from random weights; leave out '{START.strip()}'"
+        return "a system without initialise starts from random weights; choose another at"
     if at.endswith(START) and system.initialise and system.initialise.own_subwords:
-        return f"with own_subwords its pieces are not those of the weights it starts from; leave out '{START.strip()}'"
+        return "with own_subwords its pieces are not those of the weights it starts from; choose another at"
     return why_not_kept(at, system.training)
 
 

@@ -156,7 +156,7 @@ def average(run: Word, model: Word, *, at: Word, encoded: Word) -> list[str]:
 
 
 def average_with_start(run: Word, model: Word, *, at: Word, encoded: Word, start: Word) -> list[str]:
-    """Make the mean of these checkpoints and of the model that the training started from."""
+    """Make a model directory of the weights that the training started from, or of their mean with checkpoints."""
     return _command("average", run, model, at=at, encoded=encoded, start=start)
 
 

@@ -33,7 +33,7 @@ def check_parents(name: str, tables: Mapping[str, Table]) -> None:
                 if row.at.endswith(START) and not same_layers:
                     raise ConfigError(
                         f"{table_path(name)}: row '{row.label}': at: '{row.at}' needs the layers of the weights that "
-                        f"{key} starts from, got other ones; leave out '{START.strip()}'"
+                        f"{key} starts from, got other ones; choose another at"
                     )
             _check_languages(where, system, languages)
 

@@ -18,6 +18,7 @@ from nmt.text.subwords import SIDES
 from nmt.training.checkpoint import (
     WEIGHTS,
     Checkpoints,
+    Progress,
     best_of,
     check_model_directory,
     load_verified,
@@ -27,7 +28,6 @@ from nmt.training.checkpoint import (
 
 WHERE_IN_STATE = Path("state") / "checkpoints"
 CONFIG = "config.json"
-_LEAVE_OUT = f"; leave out '{START.strip()}'"
 
 
 def average(run: Path, encoded: Path, at: str, out: Path, start: Path | None = None) -> None:
@@ -36,8 +36,8 @@ def average(run: Path, encoded: Path, at: str, out: Path, start: Path | None = N
     Args:
         run: a finished training (``training.json`` and ``state/``).
         encoded: the corpus that it was trained on, for the subword models.
-        at: ``last``, ``best``, ``epoch 16``, ``update 4000``, ``average 10``, ``average best 5``; each also with ``and
-            start``, the mean with the weights of ``start`` (WiSE-FT in equal parts, Wortsman and others 2022).
+        at: ``last``, ``best``, ``epoch 16``, ``update 4000``, ``average 10``, ``average best 5``; ``start``; ``best and
+            start``, and so on, is the mean of both (WiSE-FT in equal parts, Wortsman and others 2022).
         out: the model directory.
         start: the model directory that the training started from.
 
@@ -52,14 +52,14 @@ def average(run: Path, encoded: Path, at: str, out: Path, start: Path | None = N
 def _average(run: Path, encoded: Path, at: str, out: Path, start: Path | None) -> None:
     training = read_json(run / "training.json")
     chosen = select(run, at, training["config"]["training"]["monitor"])
-    weights = mean([_weights(checkpoint, run) for checkpoint in chosen])
+    parts = [mean([_weights(checkpoint, run) for checkpoint in chosen])] if chosen else []
     meta = read_meta(encoded)
     if (training["data"], training["subwords"]) != (meta["splits"], meta["subwords"]):
         raise DataError(f"{run}: was not trained on {encoded} as it is now; give the --encoded it was trained on")
     if at.endswith(START):
-        weights = mean([weights, _start_weights(training, start, weights)])
+        parts.append(_start_weights(training, start))
     with atomic_directory(out, "provenance.json") as folder:
-        write_tensors(weights, folder / WEIGHTS)
+        write_tensors(mean(parts), folder / WEIGHTS)
         for side in SIDES:
             copy_file(encoded / f"{side}.model", folder / f"{side}.model")
         write_json(folder / CONFIG, {"model": training["config"]["model"], "vocabulary": meta["vocabulary"]})
@@ -76,23 +76,23 @@ def _weights(checkpoint: Path, run: Path) -> dict[str, Tensor]:
         raise DataError(f"{error}; choose another checkpoint (--at), or delete {run} and train again") from None
 
 
-def _start_weights(training: dict[str, Any], start: Path | None, weights: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return the weights that a training started from; raise ConfigError unless they are whole and of ``start``."""
-    expected = training.get("initialise", {}).get("weights_sha256")
-    if start is None or expected is None:
-        got = "none" if expected else "a training that started from random weights"
-        raise ConfigError(f"at: expected the model that the training started from (--start), got {got}{_LEAVE_OUT}")
+def _start_weights(training: dict[str, Any], start: Path | None) -> dict[str, Tensor]:
+    """Return the weights that a training started from; raise ConfigError if ``start`` is another or larger model."""
+    facts = training.get("initialise")
+    if start is None or facts is None:
+        got = "none (--start)" if facts else "a training that started from random weights"
+        raise ConfigError(f"at: expected the model that the training started from, got {got}; choose another --at")
     made = read_json(start / "provenance.json")
-    if made["weights_sha256"] != expected:
+    if made["weights_sha256"] != (expected := facts["weights_sha256"]):
         raise ConfigError(
             f"{start}: expected the weights that the training started from, {expected[:12]}…, got "
             f"{made['weights_sha256'][:12]}…; name the model of --initialise"
         )
-    theirs = verified_weights(start)
-    shapes = [{name: weight.shape for name, weight in each.items()} for each in (weights, theirs)]
-    if shapes[0] != shapes[1] or made["subwords"] != training["subwords"]:
-        raise ConfigError(f"{start}: expected a model of the same layers and subwords, got another{_LEAVE_OUT}")
-    return theirs
+    weights = verified_weights(start)
+    whole = {"taken": sum(weight.numel() for weight in weights.values()), "new": 0}
+    if facts["parameters"] != whole or made["subwords"] != training["subwords"]:
+        raise ConfigError(f"{start}: expected the layers and subwords of the training, got others; choose another --at")
+    return weights
 
 
 def ensemble(models: Sequence[Path], out: Path) -> None:
@@ -171,8 +171,13 @@ def _starts(record: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def select(run: Path, at: str, monitor: str) -> list[Path]:
-    """Return the checkpoints that a selection names, oldest first; raise ConfigError as `average` does."""
-    at = at.removesuffix(START)
+    """Return the checkpoints that a selection names, oldest first; raise ConfigError as `average` does.
+
+    The weights that the training started from are no checkpoint: for ``start`` there is none.
+    """
+    at = at.removesuffix(f" and {START}")
+    if at == START:
+        return []
     checkpoints = Checkpoints(run / WHERE_IN_STATE)
     progress = {path: checkpoints.progress(path) for path in checkpoints.all()}
     if not progress:
@@ -216,7 +221,7 @@ def _provenance(
     training: dict[str, Any], meta: dict[str, Any], at: str, chosen: Sequence[Path], run: Path
 ) -> dict[str, Any]:
     table, _, system = training["name"].partition("/")
-    last = Checkpoints(run / WHERE_IN_STATE).progress(chosen[-1])
+    last = Checkpoints(run / WHERE_IN_STATE).progress(chosen[-1]) if chosen else Progress()
     single = len(chosen) == 1 and not at.endswith(START)
     return {
         "table": table, "system": system, "seed": training["seed"], "selection": at,

@@ -88,6 +88,7 @@ TABLE: dict[str, Any] = {
     "rows": [
         {"label": "vectors", "system": "vectors", "at": "average best 2"},
         {"label": "tuned", "system": "tuned", "test": "valid"},
+        {"label": "before", "system": "tuned", "test": "valid", "at": "start"},
         {"label": "half", "system": "tuned", "test": "valid", "at": "best and start"},
         {"label": "seeing", "system": "seeing", "decoding": {"beam": 2}},
         {"label": "both", "system": "seeing", "ensemble": True},

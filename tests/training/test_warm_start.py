@@ -266,8 +266,13 @@ def test_a_parent_is_its_checksum_wherever_it_lies(small_corpus: Path, tmp_path:
     half, started = load_file(tmp_path / "half" / "weights.safetensors"), load_file(other / "weights.safetensors")
     assert all(torch.allclose(weight, (others[name] + started[name]) / 2) for name, weight in half.items())
     assert read_json(tmp_path / "half" / "provenance.json")["valid_loss"] is None
+    options[1] = "start"
+    assert run("average", tmp_path / "run", tmp_path / "first", *options, "--start", other)[0] == 0
+    first = load_file(tmp_path / "first" / "weights.safetensors")
+    assert all(torch.equal(weight, started[name]) for name, weight in first.items())
+    assert read_json(tmp_path / "first" / "provenance.json")["update"] == 0
     for start, expected in [
-        ([], "expected the model that the training started from (--start), got none; leave out 'and start'"),
+        ([], "expected the model that the training started from, got none (--start); choose another --at"),
         (["--start", moved], "moved: expected the weights that the training started from, "),
     ]:
         code, output = run("average", tmp_path / "run", tmp_path / "none", *options, *start)

@@ -24,25 +24,25 @@ rule average:
         + logged(commands.average("{params.run}", "{output.model}", at="{params.at:q}", encoded="{input.encoded}"))
 
 
-# The same of a fine-tuned system, averaged with the weights that it started from. In the group `row` it would connect
-# the average of the parent, before the training, with what comes after.
+# The weights that a fine-tuned system started from, alone or averaged with checkpoints. In the group `row` this rule
+# would connect the average of the parent, before the training, with what comes after.
 rule average_with_start:
     input:
         training="<results>/runs/{table}/{system}/seed{seed}/training.json",
         encoded=lambda w: LAYOUT.encoded(system_of(w)),
         parent=trained_parent,
     output:
-        model=directory("<results>/runs/{table}/{system}/seed{seed}/{selection}-and-start/model"),
+        model=directory("<results>/runs/{table}/{system}/seed{seed}/{selection}/model"),
     log:
         "<logs>/average_with_start/{table}/{system}/seed{seed}/{selection}.log",
     wildcard_constraints:
         seed=r"\d+",
-        selection=SELECTED,
+        selection=rf"({SELECTED}-and-)?start",
     conda:
         ENVIRONMENT
     params:
         run=lambda w, input: Path(input.training).parent,
-        at=lambda w: f"{w.selection.replace('-', ' ')} and start",
+        at=lambda w: w.selection.replace("-", " "),
         start=parent_of,
     shell:
         KEEP_STATE

@@ -123,7 +123,7 @@ wildcard_constraints:
     backbone="|".join(NETWORKS),
     split=r"[\w.-]+",
     given=r"[\w.-]+-[0-9a-f]{8}",
-    selection=rf"{SELECTED}(-and-start)?",
+    selection=rf"{SELECTED}(-and-start)?|start",
     test=r"[\w.-]+",
     pairs=r"\d+",
     decoding=r"[a-z]+\d*-[0-9a-f]{8}",
