@@ -9,14 +9,14 @@ from pydantic import ValidationError
 
 from nmt.config.data import Cleaning, InheritedSubwords, Subwords
 from nmt.config.models import ModelConfig, TransformerConfig, stored_model
+from nmt.config.problems.places import INHERITED
 from nmt.config.problems.words import nearest, shown
 from nmt.config.system import Initialise, System
-from nmt.config.yaml import VALUES, load_yaml, located, read_config
+from nmt.config.types import Strict
+from nmt.config.yaml import VALUES, load_yaml, located, read_config, validate
 from nmt.system.errors import ConfigError, DataError, fitting
 from nmt.system.files import digest, read_json, sha256
 
-INHERITED = ("cleaning", "subwords", "model")
-"""The keys that a system takes from its parent, key by key."""
 LEARNED = ("kind", "size", "joint", "ids")
 """The keys of subwords that decide what is learned; the others decide how training text is encoded with them."""
 TYINGS = ("none", "decoder", "all")
@@ -26,6 +26,12 @@ FREE = {
     "image_dropout", "regions",
 }  # fmt: skip
 """The keys of a model in which a system and its parent may differ. The others decide what the weights mean."""
+
+
+class _Systems(Strict):
+    """The systems of a table, without the rest of it."""
+
+    systems: dict[str, System]
 
 
 @dataclass(frozen=True)
@@ -167,8 +173,10 @@ def _of_system(
     """Return a system of a table, merged over its own parent, and its name with that of its table."""
     table, _, name = parent.rpartition("/")
     other = path.with_name(f"{table}.yaml") if table else path
+    text = ""
     if other != path:
-        value = load_yaml(read_config(other), str(other))
+        text = read_config(other)
+        value = load_yaml(text, str(other))
         has_systems = isinstance(value, dict) and isinstance(value.get("systems"), dict)
         systems = _with_defaults(other, value) if has_systems else {}
     if name not in systems:
@@ -177,6 +185,8 @@ def _of_system(
             f"expected one of: {', '.join(systems) or '(none exists)'}"
         )
     found = _with_parent(other, name, systems, children)
+    if text:  # nobody else tells what is wrong there; of the same table, the check of all systems tells it
+        validate(_Systems, {"systems": {name: found}}, text, str(other))
     return (found if isinstance(found, dict) else {}), {"system": f"{other.stem}/{name}"}
 
 

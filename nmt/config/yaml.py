@@ -184,5 +184,5 @@ def _compose(text: str) -> yaml.Node | None:
 def located(where: str, *paths: list[Any]) -> str:
     """Return ``FILE, line N: `` of the first of some key paths that the YAML file ``where`` has; empty without one."""
     root = _compose(read_config(Path(where)))
-    lines = [line for path in paths for depth, line in [descend(root, path)] if depth == len(path)]
+    lines = [line for path in paths for depth, line, _ in [descend(root, path)] if depth == len(path)]
     return f"{where}, line {lines[0]}: " if lines else ""

@@ -162,6 +162,36 @@ def test_parents_that_do_not_exist_are_told_with_their_place(tmp_path: Path, ini
         load(tmp_path, "one", one=systems)
 
 
+FAULTY = """\
+caption: c
+tests: [test]
+systems:
+  parent:
+    corpus: scenes
+    languages: en-de
+    cleaning: {lowercase: 7}
+    model: {widht: 8}
+    training: {updates: 9}
+  child: {corpus: scenes, languages: en-de, training: {updates: 2}, initialise: {system: parent}, model: {layers: -1}}
+  grandchild: {corpus: scenes, languages: en-de, training: {updates: 2}, initialise: {system: one/child}}
+rows: [{label: r, system: child}]
+"""
+
+
+def test_faults_of_a_parent_are_told_once_where_they_are_written(tmp_path: Path) -> None:
+    one = tmp_path / "one.yaml"
+    one.write_text(FAULTY)
+    with pytest.raises(ConfigError) as error:
+        load_table(one)
+    lowercase, width, layers = str(error.value).splitlines()
+    assert lowercase == f"{one}, line 7: systems.parent.cleaning.lowercase: expected true or false, got 7"
+    assert width.startswith(f"{one}, line 8: systems.parent.model.widht: unknown key")
+    assert layers.startswith(f"{one}, line 10: systems.child.model.layers: expected ")
+    with pytest.raises(ConfigError) as error:
+        load(tmp_path, "two", two={"parent": PARENT, "new": {**CHILD, "initialise": {"system": "one/parent"}}})
+    assert str(error.value).splitlines() == [lowercase, width]
+
+
 def test_folders_that_are_no_single_model_or_another_are_refused(tmp_path: Path) -> None:
     folder = write_folder(tmp_path / "model")
     child = {**CHILD, "initialise": {"folder": str(folder), "sha256": "d" * 64}}

@@ -2,6 +2,7 @@
 
 import difflib
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -39,7 +40,7 @@ def _line(model: type[BaseModel], problem: Any, root: yaml.Node | None, where: s
     path = [part for part in tagged if not is_tag(part)]
     if problem["type"] == "value_error":
         path += getattr(problem["ctx"]["error"], "place", ())
-    path, line = origin(path, root)
+    path, line = origin(path, root, Path(where).stem)
     place = f"{where}, line {line}: {' '.join('.'.join(map(str, path)).split())[:SHOWN]}" if path else where
     if problem["type"] == "extra_forbidden":
         allowed, below = allowed_at(model, tagged)
