@@ -126,16 +126,16 @@ def _with_parent(path: Path, name: str, systems: Mapping[str, Any], children: tu
         initialise = Initialise.model_validate(system["initialise"])
     except (TypeError, LookupError, ValidationError):  # it has none; or the check of the whole system names the fault
         return system
-    where, child = f"{path}: systems.{name}.initialise", f"{path.stem}/{name}"
+    child = f"{path.stem}/{name}"
     if child in children:
         raise ConfigError(
-            f"{where}: expected a parent that does without its children, got a circle: "
+            f"{_place(path, name)}: expected a parent that does without its children, got a circle: "
             f"{' from '.join((*children[children.index(child) :], child))}; name another"
         )
     if initialise.folder:
-        parent, facts = _of_folder(where, initialise)
+        parent, facts = _of_folder(path, name, initialise)
     else:
-        parent, facts = _of_system(path, where, str(initialise.system), systems, (*children, child))
+        parent, facts = _of_system(path, name, str(initialise.system), systems, (*children, child))
     taken = {
         key: merge(_handed_down(parent, key), system[key], key) if key in system else _handed_down(parent, key)
         for key in INHERITED
@@ -152,36 +152,46 @@ def _handed_down(parent: Mapping[str, Any], key: str) -> Any:
     return value
 
 
-def _of_folder(where: str, initialise: Initialise) -> tuple[dict[str, Any], dict[str, str]]:
+def _place(path: Path, name: str, *keys: str) -> str:
+    """Return ``FILE, line N: KEY`` of a system's ``initialise``, or of one of its keys."""
+    found = ["initialise", *keys]
+    line = located(str(path), ["systems", name, *found], ["defaults", *found])
+    return f"{line or f'{path}: '}systems.{name}.{'.'.join(found)}"
+
+
+def _of_folder(path: Path, name: str, initialise: Initialise) -> tuple[dict[str, Any], dict[str, str]]:
     """Return what a model directory hands down, and the checksum of its weights."""
     assert initialise.folder
     try:
         parent = ModelFolder.read(initialise.folder)
     except (ConfigError, DataError) as error:
-        raise ConfigError(f"{where}.folder: {error}") from None
+        raise ConfigError(f"{_place(path, name, 'folder')}: {error}") from None
     if initialise.sha256 not in (None, parent.sha256):
         raise ConfigError(
-            f"{where}.sha256: expected {initialise.sha256}, got weights with {parent.sha256} in {initialise.folder}; "
-            "name the folder of that model, or correct the checksum"
+            f"{_place(path, name, 'sha256')}: expected {initialise.sha256}, got weights with {parent.sha256} in "
+            f"{initialise.folder}; name the folder of that model, or correct the checksum"
         )
     return {key: getattr(parent, key).non_defaults() for key in INHERITED}, {"sha256": parent.sha256}
 
 
 def _of_system(
-    path: Path, where: str, parent: str, systems: Mapping[str, Any], children: tuple[str, ...]
+    path: Path, child: str, parent: str, systems: Mapping[str, Any], children: tuple[str, ...]
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """Return a system of a table, merged over its own parent, and its name with that of its table."""
     table, _, name = parent.rpartition("/")
     other = path.with_name(f"{table}.yaml") if table else path
     text = ""
     if other != path:
-        text = read_config(other)
+        try:
+            text = read_config(other)
+        except ConfigError as error:
+            raise ConfigError(f"{_place(path, child, 'system')}: {error}") from None
         value = load_yaml(text, str(other))
         has_systems = isinstance(value, dict) and isinstance(value.get("systems"), dict)
         systems = _with_defaults(other, value) if has_systems else {}
     if name not in systems:
         raise ConfigError(
-            f"{where}.system: {other} has no system '{name}'{nearest(name, list(systems))}; "
+            f"{_place(path, child, 'system')}: {other} has no system '{name}'{nearest(name, list(systems))}; "
             f"expected one of: {', '.join(systems) or '(none exists)'}"
         )
     found = _with_parent(other, name, systems, children)

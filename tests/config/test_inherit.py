@@ -139,11 +139,17 @@ def test_a_model_directory_hands_down_the_same_and_is_named_by_its_checksums(tmp
 @pytest.mark.parametrize(
     ("initialise", "message"),
     [
-        ({"system": "parnet"}, r"child.initialise.system: .*one.yaml has no system 'parnet'; did you mean 'parent'"),
-        ({"system": "two/parent"}, r"two.yaml: no such file"),
-        ({"system": "child"}, r"got a circle: one/child from one/child"),
+        (
+            {"system": "parnet"},
+            r"line 14: systems.child.initialise.system: .* has no system 'parnet'; did you mean 'parent'",
+        ),
+        ({"system": "two/parent"}, r"line 14: systems.child.initialise.system: .*two.yaml: no such file"),
+        ({"system": "child"}, r"line 13: systems.child.initialise: .* a circle: one/child from one/child"),
         ({"system": "grandchild"}, r"got a circle: one/child from one/grandchild from one/child"),
-        ({"folder": "nowhere"}, r"child.initialise.folder: nowhere: expected a model directory, got no such folder"),
+        (
+            {"folder": "nowhere"},
+            r"line 14: systems.child.initialise.folder: nowhere: expected a model directory, got no such folder",
+        ),
         ({}, r"line \d+: systems.child.initialise: expected either system or folder"),
         ({"system": "parent", "folder": "x"}, r"systems.child.initialise: expected either system or folder"),
         ({"folder": "x", "at": "best"}, r"a folder holds one model, so leave it out"),
@@ -195,7 +201,9 @@ def test_faults_of_a_parent_are_told_once_where_they_are_written(tmp_path: Path)
 def test_folders_that_are_no_single_model_or_another_are_refused(tmp_path: Path) -> None:
     folder = write_folder(tmp_path / "model")
     child = {**CHILD, "initialise": {"folder": str(folder), "sha256": "d" * 64}}
-    with pytest.raises(ConfigError, match=r"child.initialise.sha256: expected d{64}, got weights with a{64}"):
+    with pytest.raises(
+        ConfigError, match=r"line \d+: systems.child.initialise.sha256: expected d{64}, got weights with a{64}"
+    ):
         load(tmp_path, "one", one={"child": child})
     write_json(folder / "config.json", {"model": {}, "vocabulary": {}, "members": 2})
     with pytest.raises(ConfigError, match=r"child.initialise.folder: .*expected a model, got an ensemble"):
