@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
+from nmt.config.choices import LANGUAGE
 from nmt.config.types import SHA256, Count, Different, Language, Name, Strict, UserPath, matching
 from nmt.system.files import digest
 
@@ -145,10 +146,13 @@ def _listed(value: Any) -> Any:
 def _whole(source: Any) -> Any:
     """Write the short form of a source, languages and their files and perhaps a part, with its key ``files``."""
     fields = TextSource.model_fields.keys()
-    if not isinstance(source, dict) or (source.keys() & fields) - _OF_ANY or not source.keys() - fields:
+    if not isinstance(source, dict) or source.keys() & {"source", "files"} or not source.keys() - fields:
         return source
+    files = {key: value for key, value in source.items() if key not in fields}
     beside = {key: value for key, value in source.items() if key in fields}
-    return beside | {"files": {key: value for key, value in source.items() if key not in fields}}
+    if beside.keys() - _OF_ANY and not any(re.fullmatch(LANGUAGE, key) for key in files):
+        return source  # a key is misspelt, perhaps source
+    return beside | {"files": files}
 
 
 Split = Annotated[

@@ -101,7 +101,13 @@ def _whole_choices(model: type[BaseModel], problems: Sequence[Any]) -> list[Any]
 
 
 def _causes(model: type[BaseModel], problems: Sequence[Any]) -> list[Any]:
-    """Leave out a missing key where an unknown key is meant: the same, misspelt, or one that belongs below it."""
+    """Leave out what follows from another problem.
+
+    That is a missing key where an unknown key is meant: the same, misspelt, or one that belongs below it; and a wrong
+    value of a key that may not be there.
+    """
+    wrong = {problem["loc"][:-1] for problem in problems if problem["loc"][-1:] == ("[key]",)}
+    problems = [problem for problem in problems if problem["loc"] not in wrong]
     meant = set()
     for problem in problems:
         if problem["type"] == "extra_forbidden":
