@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import yaml
 
 from nmt.config.corpus.sources import REMOTE, CustomCorpus
@@ -17,9 +18,11 @@ from nmt.corpora.catalogue import names
 from nmt.corpora.formats import packed
 from nmt.corpora.formats.tables import WITH_COLUMNS
 from nmt.corpora.own import FORMATS, table_head
+from nmt.data.order import blocks, cut
 from nmt.plan.layout import table_path
 from nmt.plan.load import check_table_name
 from nmt.plan.survey import JUDGED, Survey, describe, survey
+from nmt.system.arrays import evenly
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import check_regular, check_writable, write_text
 from nmt.text.filters.judges import scripts_of
@@ -30,10 +33,12 @@ HELD_OUT = 1850
 or less, up to 2,000."""
 LEAST = 50
 """Fewest training pairs that validation or test text is cut from."""
+SAMPLED = 1_000_000
+"""Most pairs that updates are estimated from."""
 COLUMNS = ("pieces", "per_word", "layers", "width", "ffn", "dropout", "batch", "passes", "peak")
 SIZES: list[tuple[int, tuple[float, ...]]] = [
     (3_000, (500, 2.4, 2, 128, 256, 0.3, 1024, 40, 0.003)),
-    (60_000, (4000, 1.6, 3, 128, 512, 0.3, 2048, 30, 0.003)),
+    (60_000, (4000, 1.5, 3, 128, 512, 0.3, 2048, 30, 0.003)),
     (500_000, (8000, 1.3, 4, 256, 1024, 0.2, 4096, 20, 0.001)),
     (5_000_000, (16000, 1.3, 6, 512, 2048, 0.1, 8192, 10, 0.0007)),
     (10**12, (32000, 1.3, 6, 512, 2048, 0.1, 25000, 4, 0.0007)),
@@ -268,14 +273,25 @@ def _with_corpus(config: Path, name: str, entry: dict[str, Any]) -> str:
 def _table(name: str, codes: Sequence[str], pairs: int, train: Survey) -> str:
     """The text of the table, with settings that suit the number of pairs."""
     chosen = dict(zip(COLUMNS, next(settings for most, settings in SIZES if pairs <= most), strict=True))
-    words = max(train.average(0), train.average(1))
     joint = scripts_of(codes[0]) == scripts_of(codes[1])
     if train.pairs <= JUDGED:  # so many pieces can be learned: each character and each word
         learned = len(set.union(*train.distinct)) if joint else min(map(len, train.distinct))
         chosen["pieces"] = min(chosen["pieces"], learned * pairs // train.pairs)
-    updates = max(1, round(pairs * (chosen["per_word"] * words + 1) / chosen["batch"]))
+    updates = _updates(train, pairs, chosen["per_word"], int(chosen["batch"]))
     return TABLE.format(
         name=name, corpus=name, source=codes[0], target=codes[1], test="held_out", pairs=pairs, updates=updates,
         joint=str(joint).lower(), tied="all" if joint else "decoder",
         warmup=max(20, min(4000, updates * int(chosen["passes"]) // 10)), **chosen,
     )  # fmt: skip
+
+
+def _updates(train: Survey, pairs: int, per_word: float, batch: int) -> int:
+    """Estimate the updates of a pass from batches of the surveyed pairs, or of `SAMPLED`, formed as in training.
+
+    They are sorted by target, then by source, so the longer side of a batch is padded much in a small corpus.
+    """
+    filled = sorted((target, source, count) for (source, target), count in train.words.items() if source and target)
+    lengths = np.array([round(per_word * max(words)) + 2 for *words, _ in filled])  # with both ends of the sentence
+    ends = np.cumsum([count for *_, count in filled])
+    sample = lengths[np.searchsorted(ends, evenly(int(ends[-1]), SAMPLED), side="right")]
+    return max(1, round(len(cut(sample, blocks(sample), batch, "tokens")) * pairs / len(sample)))

@@ -31,8 +31,8 @@ class Survey:
     """What a split's text looks like."""
 
     pairs: int = 0
-    words: tuple[Counter[int], Counter[int]] = field(default_factory=lambda: (Counter(), Counter()))
-    """The number of lines with so many words, of each side."""
+    words: Counter[tuple[int, int]] = field(default_factory=Counter)
+    """The number of pairs with so many words on each side."""
     empty: int = 0
     repeated: int = 0
     equal: int = 0
@@ -52,15 +52,15 @@ class Survey:
 
     def average(self, side: int) -> float:
         """Words per line of a side."""
-        return sum(words * lines for words, lines in self.words[side].items()) / max(1, self.pairs)
+        return sum(words[side] * pairs for words, pairs in self.words.items()) / max(1, self.pairs)
 
     def longest(self, side: int, share: float = 0.95) -> int:
         """The number of words that this share of the lines does not exceed."""
         reached = 0
-        for words in sorted(self.words[side]):
-            reached += self.words[side][words]
+        for words, pairs in sorted(self.words.items(), key=lambda item: item[0][side]):
+            reached += pairs
             if reached >= share * self.pairs:
-                return words
+                return words[side]
         return 0
 
 
@@ -77,8 +77,7 @@ def survey(split: str, source: dict[str, Any], languages: str) -> Survey:
     for pair in part.lines():
         sides = pair[0], pair[1]
         found.pairs += 1
-        for counts, text in zip(found.words, sides, strict=True):
-            counts[len(text.split())] += 1
+        found.words[len(pair[0].split()), len(pair[1].split())] += 1
         filled = all(text.strip() for text in sides)
         found.empty += not filled
         if filled and found.first == ("", ""):

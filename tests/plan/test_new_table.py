@@ -2,6 +2,7 @@
 
 import random
 import zipfile
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,9 @@ from nmt.config import yaml
 from nmt.config.table import load_table
 from nmt.config.workflow import Workflow
 from nmt.corpora.catalogue import fetch
-from nmt.plan.new_table import _columns, _per_mille, new_table
+from nmt.plan.new_table import _columns, _per_mille, _updates, new_table
 from nmt.plan.plan import Plan
+from nmt.plan.survey import Survey
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.lines import read_lines
 
@@ -100,7 +102,7 @@ def test_a_table_is_written_that_the_plan_accepts_and_whose_splits_are_disjoint(
     assert "equal on both sides, and" not in said and f"      {lines('de', 1)[0]}\n" in said
     plan = Plan.load(settings_of(project / "config.yaml"), "config.yaml")
     table = plan.table("mine")
-    assert "about 8 updates a pass" in Path("workflow/tables/mine.yaml").read_text()  # 360 pairs of 9 words
+    assert "about 9 updates a pass" in Path("workflow/tables/mine.yaml").read_text()  # 360 pairs of 9 words
     small = table.systems["small"]
     assert not small.cleaning.lowercase and 300 < small.subwords.size < 410  # few words on each side, 400 numbers
     fetch("mine", "en-de", project / "raw", custom=plan.settings.corpora["mine"])
@@ -252,6 +254,13 @@ def test_a_mark_of_byte_order_hides_no_head_line(project: Path) -> None:
     rows = zip(lines("en", 400), lines("de", 400), strict=True)
     (project / "excel.tsv").write_text("\ufeffen\tde\n" + "".join(f"{en}\t{de}\n" for en, de in rows), encoding="utf-8")
     assert "train: 400 pairs" in list(new_table("mine", "en-de", ["excel.tsv"], [], [], Path("config.yaml")))
+
+
+def test_updates_count_the_padding_of_sources_in_batches_of_similar_targets() -> None:
+    words = Counter({(100 if target % 2 else 1, target): 1 for target in range(1, 101)})
+    assert _updates(Survey(100, words), 100, 1.0, 1020) == 10  # ten pairs each, all padded to 102 pieces
+    assert _updates(Survey(100, words), 1000, 1.0, 1020) == 100
+    assert _updates(Survey(100, words + Counter({(0, 9): 50})), 100, 1.0, 1020) == 10
 
 
 @pytest.mark.parametrize("pairs", [50, 400, 36_000, 60_000, 400_000, 3_000_000, 10**8, 10**9])
