@@ -68,7 +68,7 @@ systems:
         - {{kind: overlap}}       # pairs near validation or test text
         # - {{kind: duplicates}}  # pairs near an earlier one
         # - {{kind: language}}    # sides in another language; needs: python3 envs/install.py run filters
-    subwords: {{kind: bpe, size: {pieces}, joint: {joint}}}   # about {pairs:,} pairs; more text carries more subwords
+    subwords: {{kind: bpe, size: {pieces}, joint: {joint}}}   # {pairs} pairs; more text carries more subwords
     model: {{layers: {layers}, width: {width}, ffn: {ffn}, heads: 4, tied: {tied}, dropout: {dropout}}}
     training:
       batch: {batch} tokens       # about {updates:,} updates a pass
@@ -279,7 +279,8 @@ def _table(name: str, codes: Sequence[str], pairs: int, train: Survey) -> str:
         chosen["pieces"] = min(chosen["pieces"], learned * pairs // train.pairs)
     updates = _updates(train, pairs, chosen["per_word"], int(chosen["batch"]))
     return TABLE.format(
-        name=name, corpus=name, source=codes[0], target=codes[1], test="held_out", pairs=pairs, updates=updates,
+        name=name, corpus=name, source=codes[0], target=codes[1], test="held_out", updates=updates,
+        pairs=f"{pairs:,}" if pairs == train.filled else f"about {pairs:,}",
         joint=str(joint).lower(), tied="all" if joint else "decoder",
         warmup=max(20, min(4000, updates * int(chosen["passes"]) // 10)), **chosen,
     )  # fmt: skip

@@ -136,13 +136,13 @@ def describe(surveys: Mapping[str, Survey], codes: Sequence[str], corpus: Custom
             [source] = corpus.splits[split]
             low, high = source.slice.per_mille if source.slice else (0, 0)
             yield f"{split}: {(high - low) / 10:g} % of the training text, by the hash of the {codes[0]} sentence"
-            yield from _few(split, int(surveys["train"].filled * (high - low) / 1000))
+            yield from _few(split, int(surveys["train"].filled * (high - low) / 1000), "about ")
 
 
-def _few(split: str, pairs: int) -> Iterator[str]:
-    """Yield a warning if a split has few pairs."""
+def _few(split: str, pairs: int, about: str = "") -> Iterator[str]:
+    """Yield a warning if a split has few pairs; of an estimate it says ``about``."""
     advice = f"so its scores are rough; {FEW[split]} or more are better"
     if split == "train":
         advice = "so the model will be rough; more text, or a trained model: docs/how-to/own-corpus.md, Few pairs"
     if pairs < FEW[split]:
-        yield f"  warning: about {pairs:,} pairs are few, {advice}"
+        yield f"  warning: {about}{pairs:,} pairs are few, {advice}"

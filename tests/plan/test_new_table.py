@@ -98,11 +98,12 @@ def test_a_table_is_written_that_the_plan_accepts_and_whose_splits_are_disjoint(
     said = "\n".join(new_table("mine", "en-de", files, [], [], Path("config.yaml")))
     assert said.endswith("snakemake --snakefile PATH/TO/Snakefile --cores all table_mine")  # no Snakefile is here
     assert "train: 400 pairs" in said and "en: 9.0 words a line, 95 % of lines up to 9" in said
-    assert said.count("warning: about 20 pairs are few") == 2 and "about 400 pairs are few, so the model" in said
+    assert said.count("warning: about 20 pairs are few") == 2 and "warning: 400 pairs are few, so the model" in said
     assert "equal on both sides, and" not in said and f"      {lines('de', 1)[0]}\n" in said
     plan = Plan.load(settings_of(project / "config.yaml"), "config.yaml")
     table = plan.table("mine")
-    assert "about 9 updates a pass" in Path("workflow/tables/mine.yaml").read_text()  # 360 pairs of 9 words
+    text = Path("workflow/tables/mine.yaml").read_text()
+    assert "about 9 updates a pass" in text and "# about 360 pairs;" in text  # 360 pairs of 9 words
     small = table.systems["small"]
     assert not small.cleaning.lowercase and 300 < small.subwords.size < 410  # few words on each side, 400 numbers
     fetch("mine", "en-de", project / "raw", custom=plan.settings.corpora["mine"])
@@ -133,6 +134,7 @@ def test_given_splits_are_kept_and_the_settings_keep_their_comments(project: Pat
             (project / f"{split}.{code}").write_text("".join(f"{line}\n" for line in lines(code, 20)))
     valid, test = ([f"--{name}={name[0]}.{code}" for code in WORDS] for name in ("valid", "test"))
     assert run("new", "mine", "a.en", "a.de", "--languages", "en-de", *valid, *test)[0] == 0
+    assert "# 400 pairs;" in Path("workflow/tables/mine.yaml").read_text()
     text = (project / "config.yaml").read_text()
     assert text.startswith(f"{before}corpora:   # none yet\n  mine:\n") and text.endswith(after)
     assert run("new", "more", "a.tsv", "--languages", "de-en")[0] == 0
