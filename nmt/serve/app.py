@@ -282,6 +282,9 @@ def parse(shape: type[QuestionType], body: bytes) -> QuestionType:
             needed = [name for name, field in shape.model_fields.items() if field.is_required()]
             got = shown(", ".join(first["input"])) or "an empty object"
             raise Refused(422, f"missing key: {where}", f"an object with {', '.join(needed)}", got) from None
+        if first["type"] == "extra_forbidden":
+            allowed = ", ".join(field.alias or name for name, field in shape.model_fields.items())
+            raise Refused(422, f"unknown key: {shown(where)}", f"one of {allowed}", shown(where)) from None
         raise Refused(422, f"wrong value: {shown(where)}", expectation(first), _got(first)) from None
 
 

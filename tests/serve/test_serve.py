@@ -281,7 +281,7 @@ HOSTILE: dict[str, tuple[str, Any, int, str, str]] = {
     "nbest 0": ("translate", {"nbest": 0}, 422, "wrong value: nbest", "0"),
     "nbest huge": ("translate", {"nbest": 10**30}, 422, "wrong value: nbest", "1000000000"),
     "top_p 0": ("translate", {"top_p": 0}, 422, "wrong value: top_p", "0"),
-    "unknown key": ("translate", {"beam": 500}, 422, "wrong value: beam", "int"),
+    "unknown key": ("translate", {"beam": 500}, 422, "unknown key: beam", "beam"),
     "no such layer": ("attention", {"layer": 3}, 422, "no such layer", "3"),
     "layer 0": ("attention", {"layer": 0}, 422, "wrong value: layer", "0"),
     "no such sub-layer": ("attention", {"sublayer": "feed"}, 422, "wrong value: sublayer", "str"),
@@ -345,6 +345,11 @@ def test_an_unknown_path_names_all_others(port: int) -> None:
     answer = call(port, "/api/nothing")[2]
     documented = call(port, "/openapi.json")[2]["paths"]
     assert all(path in answer["expected"] for path in [*documented, "/openapi.json"])
+
+
+def test_an_unknown_key_names_all_others(port: int) -> None:
+    answer = call(port, "/api/translate", TRANSLATE | {"beam": 500})[2]
+    assert answer["expected"] == "one of model, text, from, to, nbest, prefix, method, temperature, top_p, seed"
 
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:8000", "127.0.0.1:1", "[::1]:8000"])
