@@ -7,7 +7,7 @@ from nmt.config.system import System
 from nmt.config.types import Strict
 from nmt.plan.systems import flatten
 from nmt.report.cells import DISAGREE, NONE, is_own, p_value, search_settings, signed, statistic
-from nmt.report.grid import Grid, heading, telling
+from nmt.report.grid import Grid, telling
 from nmt.system.files import Json
 
 LEFT_OUT = " Of a part that some systems lack, they are those that are not the default."
@@ -72,7 +72,7 @@ def comparisons(data: Json) -> Grid:
     keys = telling(data["rows"])
     several = any(len(_pairs(row)) > 1 for row in rows)
     delta = "difference" if is_own(data) else "Δ"
-    header = ["system", *map(heading, keys), "compared with", f"{delta} {'of ' * is_own(data)}BLEU, detokenised", "p"]
+    header = ["system", *keys.values(), "compared with", f"{delta} {'of ' * is_own(data)}BLEU, detokenised", "p"]
     body = [
         [
             row["label"],

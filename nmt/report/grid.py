@@ -26,14 +26,10 @@ class Grid:
         return bool(cells) and all(cell.lstrip("+−-< ")[:1].isdigit() for cell in cells)
 
 
-def telling(rows: Sequence[Json]) -> list[str]:
-    """Return the keys that are needed, besides the label, to tell the rows apart."""
-    return [key for key in ("test", "languages") if len(distinct_of(rows, key)) > 1]
-
-
-def heading(key: str) -> str:
-    """The heading of a column that tells rows apart."""
-    return {"test": "test set"}.get(key, key)
+def telling(rows: Sequence[Json]) -> dict[str, str]:
+    """The keys that are needed, besides the label, to tell the rows apart, with their columns' headings."""
+    headings = {"test": "test set", "languages": "languages"}
+    return {key: heading for key, heading in headings.items() if len(distinct_of(rows, key)) > 1}
 
 
 def distinct_of(rows: Sequence[Json], key: str) -> list[Any]:

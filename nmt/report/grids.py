@@ -1,6 +1,6 @@
 """Turn a table's data into grids of text with headings. Markdown and HTML only format these grids."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -8,7 +8,7 @@ from nmt.report import cells
 from nmt.report.cells import NONE, duration, hardware, number, published, signed, statistic, training_time
 from nmt.report.compared import ablations, comparisons
 from nmt.report.corpora.grids import data_grid, filters_grid, subwords_grid
-from nmt.report.grid import Grid, distinct_of, heading, telling
+from nmt.report.grid import Grid, distinct_of, telling
 from nmt.scoring.summary import distinct
 from nmt.system.files import Json
 
@@ -22,6 +22,8 @@ TITLE = 80
 """Characters of a caption's first sentence that can be a title."""
 NLL = ("nll_train", "nll_valid")
 SHOWN = ("bleu", "ter", "chrf", "meteor")  # the metrics of tables that name none
+PER_PIECE = {"loss", "loss-by-system", "accuracy", "learning-curves"}
+"""Figures of quantities per piece, which depend on the vocabulary."""
 
 
 def headline(data: Json) -> tuple[str, str]:
@@ -38,27 +40,18 @@ def headline(data: Json) -> tuple[str, str]:
     return data["name"].replace("_", " "), data["caption"]
 
 
-OF_RESULTS = ("scores", "ablations", "comparisons")  # the other grids describe how the results were made
+def result_grids(data: Json) -> list[Grid]:
+    """The grids of a table's results: its scores first."""
+    return [_scores(data), *(grid for grid in (ablations(data), comparisons(data)) if grid.rows)]
 
 
-def grids(data: Json) -> list[Grid]:
-    """Return all grids of a table: those of the results, and those that describe how these were made."""
-    result = [_scores(data)]
-    result += [grid for grid in (ablations(data), comparisons(data)) if grid.rows]
-    if data["systems"] or any(row.get("hypotheses") for row in data["rows"]):
-        result += [
-            _making(data),
-            *([_trainings(data)] if data["systems"] else []),
-            data_grid(data),
-            *filters_grid(data),
-        ]
-        result += [subwords_grid(data)] if "subwords" in data else []  # result of earlier versions have none
-        result += [_parameters(data)] if data["systems"] else []
-    return result
-
-
-PER_PIECE = {"loss", "loss-by-system", "accuracy", "learning-curves"}
-"""Figures of quantities per piece, which depend on the vocabulary."""
+def making_grids(data: Json) -> list[Grid]:
+    """The grids that describe how the results were made; none if all figures are quoted."""
+    if not data["systems"] and not any(row.get("hypotheses") for row in data["rows"]):
+        return []
+    made = [_making(data), *([_trainings(data)] if data["systems"] else []), data_grid(data), *filters_grid(data)]
+    made += [subwords_grid(data)] if "subwords" in data else []  # results of earlier versions have none
+    return made + ([_parameters(data)] if data["systems"] else [])
 
 
 def shown(data: Json) -> list[Json]:
@@ -87,17 +80,12 @@ def _vocabularies(data: Json) -> int:
     return len(distinct([made.get("vocab_sha256") or n for n, made in enumerate(data.get("subwords", []))]))
 
 
-def halves(every: Sequence[Grid]) -> tuple[list[Grid], list[Grid]]:
-    """Return the grids of the results, and the grids that describe how the results were made."""
-    return [grid for grid in every if grid.name in OF_RESULTS], [grid for grid in every if grid.name not in OF_RESULTS]
-
-
 def _scores(data: Json) -> Grid:
     """Published figures next to ours."""
     rows = data["rows"]
     columns = _columns(data)
     keys = telling(rows)
-    header = ["system", *map(heading, keys), *(column.heading for column in columns), "BLEU, detokenised"]
+    header = ["system", *keys.values(), *(column.heading for column in columns), "BLEU, detokenised"]
     body = [_score_cells(row, columns, keys) for row in rows]
     notes = [f"{row['label']}: {_sentence(row['note'])}" for row in rows if row["note"]]
     notes += _warned(rows)
@@ -217,7 +205,7 @@ def _digits(metric: str) -> int:
     return 3 if metric in NLL else 2
 
 
-def _score_cells(row: Json, columns: Sequence[_Column], keys: Sequence[str]) -> list[str]:
+def _score_cells(row: Json, columns: Sequence[_Column], keys: Iterable[str]) -> list[str]:
     cells = [row["label"] + (" (quoted)" if row["quoted"] else " (synthetic)" if row.get("synthetic") else "")]
     cells += [row[key] or NONE for key in keys]
     cells += [column.cell(row) for column in columns]
@@ -321,14 +309,14 @@ def _making(data: Json) -> Grid:
     rows = [row for row in data["rows"] if not row["quoted"]]
     keys = telling(rows)
     header = [
-        "system", *map(heading, keys), "checkpoint", "update", "search", "parameters",
+        "system", *keys.values(), "checkpoint", "update", "search", "parameters",
         "training time to checkpoint", "translation time", "validation loss", "validation BLEU",
         "n-gram precisions (%)", "hardware", "scores",
     ]  # fmt: skip
     return Grid("making", "How each score was made", header, [_made(row, keys) for row in rows])
 
 
-def _made(row: Json, keys: Sequence[str]) -> list[str]:
+def _made(row: Json, keys: Iterable[str]) -> list[str]:
     updates = dict.fromkeys(f"{point['update']:,}" for point in row["checkpoints"] if point["update"] is not None)
     return [
         row["label"], *(row[key] or NONE for key in keys), row["at"] or NONE, " / ".join(updates) or NONE,

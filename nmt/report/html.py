@@ -13,7 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from nmt.report.cells import NONE, bounds, duration, hardware, is_own, training_time
 from nmt.report.grid import telling
-from nmt.report.grids import figure_notes, grids, halves, headline, sample_sets, shown
+from nmt.report.grids import figure_notes, headline, making_grids, result_grids, sample_sets, shown
 from nmt.system.files import Json
 from nmt.text.languages import is_spaceless
 
@@ -31,7 +31,7 @@ def render(data: Json, figures: Path) -> str:
 
 def parts(data: Json) -> Json:
     """The variables of the templates that show a table."""
-    (scores, *compared), rest = halves(grids(data))
+    (scores, *compared), rest = result_grids(data), making_grids(data)
     parameters = [row for grid in rest if grid.name == "parameters" for row in grid.rows]
     differing = {key for key, *values in parameters if len(set(values)) > 1}
     title, about = headline(data)

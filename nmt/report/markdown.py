@@ -4,25 +4,24 @@ import re
 from collections.abc import Sequence
 
 from nmt.report.grid import Grid
-from nmt.report.grids import figure_notes, halves, headline, sample_sets, shown
+from nmt.report.grids import figure_notes, headline, making_grids, result_grids, sample_sets, shown
 from nmt.system.files import Json
 
 
-def render(data: Json, grids: Sequence[Grid]) -> str:
+def render(data: Json) -> str:
     """Return the page of a table: scores, figures, samples, how they were made, and how to check them.
 
     Args:
         data: the result of `nmt.report.tables.build`.
-        grids: the grids of this table, from `nmt.report.grids.grids`.
     """
-    (scores, *compared), rest = halves(grids)
+    scores, *compared = result_grids(data)
     figures = [f"![{f['title']}](../figures/{data['name']}/{f['name']}.png)" for f in shown(data)]
     title, about = headline(data)
     parts = [f"# {escape(title)}", *([escape(about)] if about else [])]
     parts += [table(scores), *_listed(scores.notes), *_sections(compared)]
     parts += ["## Figures", "\n".join(figures), *_listed(figure_notes(data))] if figures else []
     parts += ["## Sample translations", *_samples(data["samples"])] if data["samples"] else []
-    return "\n\n".join([*parts, *_sections(rest), *_check(data)]) + "\n"
+    return "\n\n".join([*parts, *_sections(making_grids(data)), *_check(data)]) + "\n"
 
 
 def _sections(grids: Sequence[Grid]) -> list[str]:

@@ -19,7 +19,6 @@ from nmt.report.corpora import chart
 from nmt.report.figures import plots
 from nmt.report.figures.heatmaps import Overlay, Panel, draw, draw_over, readable
 from nmt.report.figures.profiles import PROFILES, Texts, divided, draw_profile
-from nmt.report.grids import grids
 from nmt.report.records import ALIGNMENTS, Results, keep, read_log
 from nmt.report.tables import build
 from nmt.system.errors import DataError
@@ -58,7 +57,7 @@ def write_pages(data: Json, layout: Layout) -> None:
     name, out = data["name"], layout.table(data["name"])
     write_json(out.with_name(f"{name}.json"), data)
     write_text(out.with_name(f"{name}.csv"), as_csv(data))
-    write_text(out.with_name(f"{name}.md"), markdown.render(data, grids(data)))
+    write_text(out.with_name(f"{name}.md"), markdown.render(data))
     write_text(out.with_name(f"{name}.html"), html.render(data, layout.figures(name)))
 
 

@@ -9,7 +9,7 @@ from nmt.config.table import Published, Table, load_table
 from nmt.corpora.catalogue import fetch, names
 from nmt.corpora.catalogue import test_sets as sets_of
 from nmt.corpora.copy_task import LENGTHS, LONGER, splits
-from nmt.report.grids import grids
+from nmt.report.grids import result_grids
 from nmt.scoring.score import exact
 from nmt.system.errors import ConfigError
 
@@ -66,5 +66,5 @@ def test_a_table_shows_it_where_asked_for(tmp_path: Path) -> None:
         "published": Published(exact=99).model_dump(exclude_none=True),
     }
     data = {"rows": [row], "systems": {}, "synthetic": True, "limit": None}
-    assert "exact match, published" in grids(data | {"metrics": table.metrics})[0].header
-    assert not any("exact" in cell for cell in grids(data)[0].header)
+    assert "exact match, published" in result_grids(data | {"metrics": table.metrics})[0].header
+    assert not any("exact" in cell for cell in result_grids(data)[0].header)

@@ -21,7 +21,7 @@ from nmt.report import html
 from nmt.report.cells import duration, number
 from nmt.report.figures.plots import TITLES, draw
 from nmt.report.grid import Grid
-from nmt.report.grids import figure_notes, grids
+from nmt.report.grids import figure_notes, making_grids, result_grids
 from nmt.report.html import marks
 from nmt.report.markdown import escape, render, table
 from nmt.report.records import Results, keep, train_nll
@@ -422,8 +422,8 @@ def test_meteor_without_paraphrases_is_called_so() -> None:
     data = {"systems": {}, "synthetic": False, "limit": None, "metrics": ["meteor"]}
     full = row("en", "exact stem synonym paraphrase", False)
     less = row("de", "exact stem", True)
-    assert grids(data | {"rows": [full]})[0].header[1] == "METEOR, ours"
-    found = grids(data | {"rows": [less]})[0]
+    assert result_grids(data | {"rows": [full]})[0].header[1] == "METEOR, ours"
+    found = result_grids(data | {"rows": [less]})[0]
     assert found.header[1] == "METEOR (exact stem), ours"
     assert any("without the paraphrase table" in note for note in found.notes)
 
@@ -474,7 +474,7 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> Built:
 )
 def test_a_search_that_draws_is_not_called_greedy(mixed: Built, search: dict[str, Any], called: str) -> None:
     (row,) = [row for row in mixed.data["rows"] if row["label"] == "the drawn, greedy"]
-    found = grids(mixed.data | {"rows": [row | {"decoding": row["decoding"] | search}]})
+    found = making_grids(mixed.data | {"rows": [row | {"decoding": row["decoding"] | search}]})
     (making,) = [grid for grid in found if grid.name == "making"]
     assert making.rows[0][making.header.index("search")] == called
 
@@ -649,31 +649,31 @@ def test_curves_of_several_vocabularies_say_that_they_do_not_compare(built: Buil
     assert figure_notes(built.data | {"subwords": [one, one]}) == []  # of text that was cleaned in two ways
     both = built.data | {"subwords": [one, other]}
     [note] = figure_notes(both)
-    assert note in render(both, grids(both)) and note in html.fill("table.html.j2", figures=drawn, **html.parts(both))
+    assert note in render(both) and note in html.fill("table.html.j2", figures=drawn, **html.parts(both))
     assert figure_notes(both | {"figures": [{"name": "bleu", "title": ""}]}) == []
 
 
 def test_a_figure_with_a_picture_that_may_not_be_passed_on_is_on_no_page(built: Built) -> None:
     figures = [{"name": "picture", "title": "Looks", "withheld": True}]
     data = built.data | {"figures": [*built.data["figures"], *figures]}  # the page would need the figure's file
-    pages = [render(data, grids(data)), html.render(data, built.layout.figures("toy"))]
+    pages = [render(data), html.render(data, built.layout.figures("toy"))]
     for page in pages:
         assert "Not on this page: picture.png" in page and "Looks" not in page
     assert len(re.findall("data:image", pages[1])) == len(built.data["figures"])
 
 
 def test_ablations_show_the_settings_that_differ(built: Built) -> None:
-    [grid] = [grid for grid in grids(built.data) if grid.name == "ablations"]
+    [grid] = [grid for grid in result_grids(built.data) if grid.name == "ablations"]
     assert grid.header == ["system", "model.layers", "checkpoint", "BLEU, ours"]
     assert [row[:3] for row in grid.rows] == [["Small, after 2 epochs", "6", "epoch 2"], ["Large", "8", "best"]]
     same = built.data | {"systems": dict.fromkeys(built.data["systems"], built.data["systems"]["small"])}
-    assert "ablations" not in [grid.name for grid in grids(same)]
+    assert "ablations" not in [grid.name for grid in result_grids(same)]
 
 
 def test_ablations_have_one_row_for_all_test_sets_of_a_system(built: Built) -> None:
     rows = built.data["rows"]
     other = [row | {"test": "other"} for row in rows if row["label"] == "Large"]
-    [grid] = [grid for grid in grids(built.data | {"rows": [*rows, *other]}) if grid.name == "ablations"]
+    [grid] = [grid for grid in result_grids(built.data | {"rows": [*rows, *other]}) if grid.name == "ablations"]
     assert grid.header == ["system", "model.layers", "checkpoint", "BLEU, test", "BLEU, other"]
     [small, large] = grid.rows
     assert small[0] == "Small, after 2 epochs" and small[-1] == "–" and large[-2] == large[-1] != "–"
@@ -688,7 +688,7 @@ def test_ablations_leave_out_the_defaults_of_a_part_that_some_systems_lack(built
         given = built.table.systems["small"].model_dump(mode="json") | part
         config = published_config(System.model_validate(given))
         systems = built.data["systems"] | {"large": {"config": config, "trainings": []}}
-        [grid] = [grid for grid in grids(built.data | {"systems": systems}) if grid.name == "ablations"]
+        [grid] = [grid for grid in result_grids(built.data | {"systems": systems}) if grid.name == "ablations"]
         where = "back_translation" if "back_translation" in part else "training.consistency"
         assert grid.header == ["system", *(f"{where}.{key}" for key in shown), "checkpoint", "BLEU, ours"]
         assert grid.rows[0][1] == "–" and "" not in grid.rows[1]
@@ -700,7 +700,7 @@ def test_seeds_that_disagree_have_no_p(built: Built) -> None:
     for differences, said in ((pairs, "seeds disagree"), (pairs[:1], "0.010")):
         against = row["against"] | {"pairs": differences, "p_value": differences[0]["p_value"]}
         changed = built.data | {"rows": [row | {"against": against}]}
-        [grid] = [grid for grid in grids(changed) if grid.name == "comparisons"]
+        [grid] = [grid for grid in result_grids(changed) if grid.name == "comparisons"]
         assert grid.rows[0][grid.header.index("p")] == said and grid.numeric(grid.header.index("p")) == (said[0] == "0")
 
 
@@ -728,7 +728,7 @@ def test_an_empty_translation_is_said(built: Built) -> None:
     sample = built.data["samples"][0]
     data = built.data | {"samples": [sample | {"translations": [{"label": "Large", "text": ""}]}]}
     assert "<dt>Large</dt><dd>(empty)</dd>" in html.fill("table.html.j2", figures=[], **html.parts(data))
-    assert "Large: (empty)" in render(data, grids(data))
+    assert "Large: (empty)" in render(data)
 
 
 def test_words_of_a_sample_that_differ_are_marked() -> None:
