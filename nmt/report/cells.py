@@ -58,7 +58,7 @@ def hardware(machine: Json | None) -> str:
     if not machine:
         return NONE
     cores = machine.get("threads") or machine.get("cores")
-    processor = f"{machine.get('processor', 'CPU')}" + (f", {cores} thread{'s' * (cores != 1)}" if cores else "")
+    processor = machine.get("processor", "CPU") + (f", {cores} thread{'s' * (cores != 1)}" if cores else "")
     processes = f"{machine['processes']} × " if machine.get("processes", 1) > 1 else ""
     precision = f", {machine['precision']}" if "precision" in machine else ""  # older records lack it
     return processes + str(machine.get("gpu") or processor) + precision

@@ -131,15 +131,15 @@ def marks(rows: Sequence[Json]) -> Marks | None:
     first, last = math.floor(min(values) / step), math.ceil(max(values) / step)
     last = max(last, first + 1)
 
-    def place(value: float | None) -> float | None:
-        return None if value is None else round(100 * (value / step - first) / (last - first), 2)
+    def place(value: float) -> float:
+        return round(100 * (value / step - first) / (last - first), 2)
 
     bars, keys = [], telling(rows)
     for row, span in zip(rows, spans, strict=True):
-        published, ours, low, high = map(place, span)
+        published, ours, low, high = (None if value is None else place(value) for value in span)
         name = ", ".join([row["label"], *(row[key] for key in keys if not row["quoted"])])
         bars.append(Mark(name, row["quoted"], published, ours, low, high, _text(span)))
-    return Marks(bars, [(f"{tick * step:g}", place(tick * step) or 0.0) for tick in range(first, last + 1)])
+    return Marks(bars, [(f"{tick * step:g}", place(tick * step)) for tick in range(first, last + 1)])
 
 
 def _span(row: Json) -> tuple[float | None, float | None, float | None, float | None]:

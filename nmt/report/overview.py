@@ -40,7 +40,7 @@ def overview(results: Path, page: Path) -> None:
     Raises:
         DataError: there is no table, or the page lacks a mark.
     """
-    groups = compared(results)
+    groups = by_report(results)
     text = "".join(f"{line}\n" for line in read_lines(page))
     before, mark, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
@@ -50,7 +50,7 @@ def overview(results: Path, page: Path) -> None:
     write_text(page, f"{before}{BEGIN}\n{render(groups, results, page)}\n{END}{after}")
 
 
-def compared(results: Path) -> Groups:
+def by_report(results: Path) -> Groups:
     """Return the trained rows that have a published BLEU on the first test set of their table, by report.
 
     Raises:

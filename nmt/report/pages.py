@@ -4,7 +4,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from nmt.report.cells import NONE, is_own, published, statistic
+from nmt.report.cells import NONE, published, statistic
 from nmt.report.grid import telling
 from nmt.report.grids import headline, shown
 from nmt.report.html import fill, inline, marks, parts
@@ -47,7 +47,7 @@ def page(results: Path, out: Path) -> None:
     tables |= {file.stem: read_json(file) for file in sorted((results / "tables").glob("*.json"))}
     if not tables:
         raise DataError(f"{results}: expected tables/*.json or figures/*/, got neither; build a table first: make run")
-    tables = dict(sorted(tables.items(), key=lambda table: (_synthetic(table[1]), table[0])))
+    tables = dict(sorted(tables.items(), key=lambda table: (_is_synthetic(table[1]), table[0])))
     if out.suffix == ".html":
         links = _Links(results, out.parent)
         sections = [_section(name, data, links) for name, data in tables.items()]
@@ -136,12 +136,12 @@ def _section(name: str, data: Json | None, links: _Links) -> Json:
     runs = [links.run(name, system, training["seed"]) for system, made in systems for training in made["trainings"]]
     of_table = parts(data) if data else {"title": name, "about": "", "data": None, "rest": [], "figure_notes": []}
     return of_table | {
-        "quotes": bool(data) and not is_own(data or {}), "name": name, "runs": runs, "synthetic": _synthetic(data),
-        "figures": _figures(name, data, links), "rows": _rows(name, data, links),
+        "name": name, "runs": runs, "synthetic": _is_synthetic(data), "figures": _figures(name, data, links),
+        "rows": _rows(name, data, links),
     }  # fmt: skip
 
 
-def _synthetic(data: Json | None) -> bool:
+def _is_synthetic(data: Json | None) -> bool:
     return bool(data and data["synthetic"])
 
 

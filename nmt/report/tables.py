@@ -1,9 +1,7 @@
 """Build the data of a table: published figures next to ours, and how each of ours was made."""
 
-import functools
 import itertools
 import math
-import operator
 import os
 import statistics
 from collections.abc import Sequence
@@ -19,6 +17,7 @@ from nmt.report.corpora import chart
 from nmt.report.figures.plots import TITLES
 from nmt.report.records import Results, read_log, train_nll
 from nmt.scoring.samples import samples
+from nmt.scoring.score import ENDINGS
 from nmt.scoring.significance import compare
 from nmt.scoring.summary import distinct, mean, statistic
 from nmt.system.errors import DataError
@@ -27,7 +26,6 @@ from nmt.text.stats import subwords
 from nmt.training.experiment import Experiment
 from nmt.translation import augment
 
-PROTOCOLS = ("tokenised", "detokenised")
 Comparable = tuple[str, str, str]
 
 
@@ -42,16 +40,17 @@ def build(results: Results) -> Json:
     Raises:
         DataError: a result is missing.
     """
-    gather, table = _Gather(**vars(results)), results.table
-    data = gather.data()
+    reader, table = _Reader(**vars(results)), results.table
+    data = reader.data()
+    scores = [scores for row in table.rows if row.is_scored for scores in reader.scores(row)]
     return {
         "name": results.name, **description(table), "tests": table.tests, "limit": results.layout.limit,
-        "synthetic": any(corpus["synthetic"] for corpus in data), "rows": gather.rows(), "data": data,
-        "metrics": gather.metrics, "subwords": gather.subwords(),
-        "systems": {system: gather.system(system) for system in gather.trained},
-        "signatures": {p: {m: gather.distinct(p, m, "signature") for m in gather.signed} for p in PROTOCOLS},
-        "commands": {protocol: gather.distinct("commands", protocol) for protocol in PROTOCOLS},
-        "samples": gather.samples(),
+        "synthetic": any(corpus["synthetic"] for corpus in data), "rows": reader.rows(), "data": data,
+        "metrics": reader.metrics, "subwords": reader.subwords(),
+        "systems": {system: reader.system(system) for system in reader.trained},
+        "signatures": {p: {m: distinct(s[p][m]["signature"] for s in scores) for m in reader.signed} for p in ENDINGS},
+        "commands": {protocol: distinct(s["commands"][protocol] for s in scores) for protocol in ENDINGS},
+        "samples": reader.samples(),
         "figures": [
             *(_figure(figure, table) for figure in table.figures),
             *([{"name": chart.NAME, "title": chart.TITLE}] if chart.is_filtered(data) else []),
@@ -91,7 +90,7 @@ def difference(published: Json, ours: Json, meteor: Json | None) -> Json:
 
 
 @dataclass
-class _Gather(Results):
+class _Reader(Results):
     """Reads the results of one table."""
 
     def __post_init__(self) -> None:
@@ -117,11 +116,13 @@ class _Gather(Results):
     def nll(self, row: Row, models: Sequence[Json]) -> Json:
         """``nll_train`` and ``nll_valid`` at a row's checkpoint. A value that some training lacks is omitted."""
         assert row.system is not None
-        losses = {"nll_valid": [model.get("valid_loss") for model in models], "nll_train": list[float | None]()}
-        for model in models:
-            single = len(model["checkpoints"]) == 1  # an average of several checkpoints has no training loss
-            log = read_log(self.run(row.system, model["seed"])) if single else []
-            losses["nll_train"].append(train_nll(log, model["update"], model["epoch"]) if single else None)
+        losses: dict[str, list[float | None]] = {"nll_valid": [model.get("valid_loss") for model in models]}
+        losses["nll_train"] = [
+            train_nll(read_log(self.run(row.system, model["seed"])), model["update"], model["epoch"])
+            if len(model["checkpoints"]) == 1  # an average of several checkpoints has no training loss
+            else None
+            for model in models
+        ]
         return {
             name: statistic([{"score": value, "low": None, "high": None} for value in values])
             for name, values in losses.items()
@@ -187,7 +188,7 @@ class _Gather(Results):
     def scored(self, row: Row) -> Json:
         """What a row's scores say, with statistics over its models."""
         each = self.scores(row)
-        results = {p: {m: statistic([scores[p][m] for scores in each]) for m in self.measured} for p in PROTOCOLS}
+        results = {p: {m: statistic([scores[p][m] for scores in each]) for m in self.measured} for p in ENDINGS}
         if "words" in each[0]["tokenised"]:
             results["tokenised"]["words"] = statistic([scores["tokenised"]["words"] for scores in each])
         tested = self.corpus(with_corpus_of(self.table.text(row), self.table.test_of(row)))
@@ -335,11 +336,6 @@ class _Gather(Results):
             **system.subwords.model_dump(include={"kind", "size", "joint"}),
             "vocab_sha256": read_json(run / "training.json")["subwords"].get("vocab_sha256"),
         }  # fmt: skip
-
-    def distinct(self, *path: str) -> list[str]:
-        """The distinct values under a path of keys in the scores of all rows."""
-        made = [scores for row in self.table.rows if row.is_scored for scores in self.scores(row)]
-        return distinct([functools.reduce(operator.getitem, path, scores) for scores in made])
 
     def samples(self) -> list[Json]:
         """Sample sentences of each test set: source, reference, and each row's translation by its first seed."""

@@ -27,7 +27,7 @@ from nmt.system.lines import read_lines
 
 LEGIBLE = range(8, 17)  # source pieces of a sentence that gives a legible figure
 WORDS = 6  # words per line of a figure with one map per word
-REPORTED = 512  # width of the positional encoding in the paper, for figures; wider models use their own
+PAPER_WIDTH = 512  # width of the positional encoding in the paper, for figures; wider models use their own
 
 
 def report(
@@ -76,8 +76,8 @@ def _draw(results: Results, images: Mapping[str, Images], corpora: list[Json]) -
             elif figure in PROFILES:
                 draw_profile(figure, _texts(results), folder / figure)
             else:
-                shown = widths if figure == "positions-across" else [REPORTED, *widths]
-                width = max(shown, default=REPORTED)  # no system is trained
+                shown = widths if figure == "positions-across" else [PAPER_WIDTH, *widths]
+                width = max(shown, default=PAPER_WIDTH)  # no system is trained
                 plots.draw(figure, curves, width, folder / figure, table.published_curves, table.nll_unit)
         if chart.is_filtered(corpora):
             chart.draw_filters(corpora, folder / chart.NAME)

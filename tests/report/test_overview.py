@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from commands import run
 
-from nmt.report.overview import BEGIN, END, FIGURE, compared, render
+from nmt.report.overview import BEGIN, END, FIGURE, by_report, render
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -14,7 +14,7 @@ ROOT = Path(__file__).parent.parent.parent
 def test_the_overview_shows_the_committed_results() -> None:
     results, page = ROOT / "results", ROOT / "results" / "README.md"
     shown = page.read_text().partition(BEGIN)[2].partition(END)[0]
-    groups = compared(results)
+    groups = by_report(results)
     assert shown == f"\n{render(groups, results, page)}\n", "make overview"
     assert (results / FIGURE).with_suffix(".png").is_file()
     for report, rows in groups.items():
