@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any
 
-import numpy as np
-from sacrebleu.metrics.base import Metric, Score, Signature
+from sacrebleu.metrics.base import Score, Signature
 
+from nmt.scoring.sacrebleu_metrics import SummedMetric
 from nmt.system.errors import ConfigError
 from nmt.text.filters.judges import identifier
 from nmt.text.languages import base
@@ -27,7 +27,7 @@ class _Signature(Signature):
         self.info |= {"language": args["language"], "py3langid": version("py3langid")}
 
 
-class LanguageShare(Metric):
+class LanguageShare(SummedMetric):
     """The share of lines that py3langid takes for the target language, 0 to 100; an empty line is in no language.
 
     It chooses among all its languages, so a few lines of any text are misjudged. The share of the references shows how
@@ -51,15 +51,6 @@ class LanguageShare(Metric):
     def share(self, lines: Sequence[str]) -> float:
         """Return the share of lines, 0 to 100."""
         return 100 * sum(map(self.is_right, lines)) / max(1, len(lines))
-
-    def _aggregate_and_compute(self, stats: Sequence[Sequence[float]]) -> Any:
-        return self._compute_score_from_stats(np.sum(np.asarray(stats, np.float64), axis=0))
-
-    def _preprocess_segment(self, sent: str) -> str:
-        return sent
-
-    def _extract_reference_info(self, refs: Sequence[str]) -> dict[str, Any]:
-        return {}
 
     def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> list[float]:
         return [float(self.is_right(hypothesis)), 1.0]

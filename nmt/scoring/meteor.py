@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sacrebleu.metrics.base import Metric, Score, Signature
+from sacrebleu.metrics.base import Score, Signature
 
+from nmt.scoring.sacrebleu_metrics import SummedMetric
 from nmt.system.errors import ConfigError, DataError
 from nmt.text.languages import base
 
@@ -94,26 +95,13 @@ def jar() -> Path:
     )
 
 
-class _Meteor(Metric):
-    """Base of both kinds: one reference per sentence, and a score computed from the summed sentence statistics."""
-
-    def _aggregate_and_compute(self, stats: Sequence[Sequence[float]]) -> Any:
-        return self._compute_score_from_stats(np.sum(np.asarray(stats, np.float64), axis=0))
-
-    def _preprocess_segment(self, sent: str) -> str:
-        return sent
-
-    def _extract_reference_info(self, refs: Sequence[str]) -> dict[str, Any]:
-        return {"reference": refs[0]}
-
-
 class _JavaSignature(Signature):
     def __init__(self, args: dict[str, Any]) -> None:
         super().__init__(args)
         self.info |= {"id": args["id"], "options": shlex.join(args["options"]), "version": "1.5"}
 
 
-class Meteor(_Meteor):
+class Meteor(SummedMetric):
     """Java METEOR 1.5 (Denkowski and Lavie 2014), 0 to 100.
 
     One process of the jar aligns all lines and prints the statistics of each sentence (``-ssOut``). This class sums
@@ -224,7 +212,7 @@ class _NltkSignature(Signature):
         self.info |= {"kind": "nltk", "stem": "porter", "wordnet": "en", "version": version("nltk")}
 
 
-class NltkMeteor(_Meteor):
+class NltkMeteor(SummedMetric):
     """NLTK's ``meteor_score`` with its defaults, 0 to 100: Porter stems and English WordNet for every language.
 
     Its scores are not comparable with METEOR 1.5: it uses alpha 0.9, beta 3 and gamma 0.5 (Banerjee and Lavie 2005;

@@ -6,23 +6,21 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
-import numpy as np
-from sacrebleu.metrics.base import Metric, Signature
-from sacrebleu.metrics.bleu import BLEU, BLEUScore
-from sacrebleu.metrics.chrf import CHRF
-from sacrebleu.metrics.ter import TER, TERScore
+from sacrebleu.metrics.base import Metric
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.ter import TER
 
 from nmt.config.data import Cleaning
 from nmt.scoring.language import LanguageShare
 from nmt.scoring.meteor import Meteor, NltkMeteor
+from nmt.scoring.sacrebleu_metrics import ParallelTER, PlainCHRF, ShortBLEU
 from nmt.scoring.texts import as_written, composed, read_aligned, warn_of_compatibility, warn_of_empty, without_case
 from nmt.scoring.tokenizers import SpBLEU, check_tokenizer, edits_characters, tokenizer_of
 from nmt.scoring.words import SAMPLES, SEED, accuracy, share
 from nmt.system.errors import DataError
-from nmt.system.files import check_not_input, check_not_stage_output, read_json, sha256, write_json, write_text
-from nmt.system.workers import available_processes, parallel_map
+from nmt.system.files import Json, check_not_input, check_not_stage_output, read_json, sha256, write_json, write_text
 from nmt.text.cleaner import restore
 from nmt.text.transliterate import scheme
 
@@ -31,70 +29,6 @@ Texts = dict[str, list[str]]
 
 ENDINGS: dict[Protocol, str] = {"tokenised": "tok", "detokenised": "detok"}
 """The two protocols and the suffixes of the files that they compare."""
-SERIAL = 5 * 10**6
-"""Sum of the cubed lengths of all lines, in words, up to which one process measures TER: about 5 seconds."""
-
-
-class _CHRF(CHRF):
-    """sacrebleu's chrF with plain floats; the original bootstrap fails if a sample has no matches.
-
-    Its signature has beta, if that is not the default.
-    """
-
-    def _compute_f_score(self, statistics: list[int]) -> float:
-        return float(super()._compute_f_score(statistics))
-
-    def get_signature(self) -> Signature:
-        """Return chrF's signature, with beta if that is not the default."""
-        signature = super().get_signature()
-        if self.beta != self.BETA:
-            signature.update("beta", self.beta)
-        return signature
-
-
-class _TER(TER):
-    """sacrebleu's TER with the lines divided among processes; a sample of empty references does not break its interval.
-
-    The statistics of a line do not depend on other lines, so the number of processes changes no digit.
-    """
-
-    def _extract_corpus_statistics(
-        self, hypotheses: Sequence[str], references: Sequence[Sequence[str]] | None
-    ) -> list[list[float]]:
-        from tqdm import tqdm
-
-        assert references is not None
-        pairs = list(zip(map(self._preprocess_segment, hypotheses), self._cache_references(references), strict=True))
-        # The time of a line grows with the cube of its words, until sacrebleu's limit on shifts stops it.
-        work = sum(max(len(hypothesis.split()), *map(len, info["ref_words"])) ** 3 for hypothesis, info in pairs)
-        counts = parallel_map(lambda pair: self._compute_segment_statistics(*pair), pairs, _processes(work))
-        return list(tqdm(counts, "TER", len(pairs), unit="line", disable=None, delay=1, leave=False))
-
-    def _compute_score_from_stats(self, stats: Any) -> TERScore:
-        result = super()._compute_score_from_stats(stats)
-        if isinstance(stats, np.ndarray):  # otherwise the mean of the samples would mix two types of numbers
-            result.score = stats.dtype.type(result.score)
-        return result
-
-
-def _processes(work: int) -> int:
-    """Return the number of processes for TER; short texts are not worth the start of one."""
-    return available_processes() if work > SERIAL else 1
-
-
-class _ShortBLEU(BLEU):
-    """sacrebleu's BLEU with n-grams shorter than 4; its name and signature contain the maximum length."""
-
-    def _compute_score_from_stats(self, stats: list[int]) -> BLEUScore:
-        result = super()._compute_score_from_stats(stats)
-        result.name = f"BLEU{self.max_ngram_order}"
-        return result
-
-    def get_signature(self) -> Signature:
-        """Return BLEU's signature with the maximum n-gram length."""
-        signature = super().get_signature()
-        signature.update("order", self.max_ngram_order)
-        return signature
 
 
 def score(
@@ -154,10 +88,10 @@ def write_scores(
     texts: Texts,
     text_paths: dict[str, Path],
     test: ScoredSet,
-    recipe: dict[str, Any],
+    recipe: Json,
     also: Sequence[str],
     out: Path,
-    made: dict[str, Any],
+    made: Json,
 ) -> None:
     """Score the texts of a scores folder and write them and, last, ``scores.json``; raises the errors of `score`.
 
@@ -180,7 +114,10 @@ def write_scores(
     (out / "scores.json").unlink(missing_ok=True)
     for name, lines in texts.items():
         write_text(out / name, "".join(f"{line}\n" for line in lines))
-    results = {protocol: _score_texts(texts, protocol, selected) for protocol, selected in chosen.items()}
+    results = {
+        protocol: measure_all(chosen[protocol], texts[f"hypotheses.{ending}"], texts[f"references.{ending}"])
+        for protocol, ending in ENDINGS.items()
+    }
     if (ambiguous := text_paths["sources.txt"].with_name(f"{test.name}.words.tsv")).is_file():
         results["tokenised"]["words"] = accuracy(texts["hypotheses.tok"], ambiguous, test.target, Cleaning(**recipe))
     record = {
@@ -192,7 +129,7 @@ def write_scores(
     write_json(out / "scores.json", {**results, **record})
 
 
-def _empty_references(texts: Texts, paths: Mapping[str, Path]) -> dict[str, Any]:
+def _empty_references(texts: Texts, paths: Mapping[str, Path]) -> Json:
     """Count the empty references of each protocol, for ``scores.json``; warn of them; nothing if there are none."""
     counts = {protocol: texts[f"references.{ending}"].count("") for protocol, ending in ENDINGS.items()}
     for protocol in {count: protocol for protocol, count in counts.items()}.values():  # equal counts once
@@ -200,7 +137,7 @@ def _empty_references(texts: Texts, paths: Mapping[str, Path]) -> dict[str, Any]
     return {"empty_references": counts} if any(counts.values()) else {}
 
 
-def _check_origin(hypotheses: Path, decoding: dict[str, Any], source: Path, model: Path) -> None:
+def _check_origin(hypotheses: Path, decoding: Json, source: Path, model: Path) -> None:
     """Raise DataError if decoding.json shows that the translations belong to another text or model."""
     inputs = {"source_sha256": source, "model_sha256": model / "weights.safetensors"}
     if "hypotheses_sha256" in decoding:  # older files do not record it
@@ -221,7 +158,7 @@ def compared_with(raw: Path, clean: Path, test: str, source: str, target: str) -
     }  # fmt: skip
 
 
-def _read_aligned(hypotheses: Path, others: dict[str, Path], language: str, recipe: dict[str, Any]) -> Texts:
+def _read_aligned(hypotheses: Path, others: dict[str, Path], language: str, recipe: Json) -> Texts:
     """Read the texts of a scores folder by name; raise DataError unless they have the same number of lines."""
     tokenised, texts = read_aligned(hypotheses, others)
     cleaning = Cleaning(**recipe)
@@ -232,14 +169,9 @@ def _read_aligned(hypotheses: Path, others: dict[str, Path], language: str, reci
     return {"hypotheses.tok": tokenised, "hypotheses.detok": restored, **texts}
 
 
-def case_sensitive(recipe: dict[str, Any], language: str) -> bool:
+def case_sensitive(recipe: Json, language: str) -> bool:
     """Return whether every metric must compare case: it carries meaning in transliterated text, e.g. Hindi."""
     return scheme(Cleaning(**recipe), language) is not None
-
-
-def _score_texts(texts: Texts, protocol: Protocol, chosen: dict[str, Metric]) -> dict[str, Any]:
-    ending = ENDINGS[protocol]
-    return measure_all(chosen, texts[f"hypotheses.{ending}"], texts[f"references.{ending}"])
 
 
 def score_lines(
@@ -250,7 +182,7 @@ def score_lines(
     case_sensitive: bool = False,
     also: Sequence[str] = (),
     language: str = "",
-) -> dict[str, Any]:
+) -> Json:
     """Score hypotheses with one reference each.
 
     Args:
@@ -281,7 +213,7 @@ def score_lines(
     return measure_all(metrics(protocol, lowercase, case_sensitive, also, language), hypotheses, references)
 
 
-def measure_all(chosen: dict[str, Metric], hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, Any]:
+def measure_all(chosen: dict[str, Metric], hypotheses: Sequence[str], references: Sequence[str]) -> Json:
     """Compute these metrics and the share of equal lines, in the form of `score_lines`."""
     fix_seed()
     results = {name: _measure(metric, hypotheses, references) for name, metric in chosen.items()}
@@ -289,7 +221,7 @@ def measure_all(chosen: dict[str, Metric], hypotheses: Sequence[str], references
     return results | {"exact": exact(hypotheses, references, lowercase)}
 
 
-def exact(hypotheses: Sequence[str], references: Sequence[str], lowercase: bool = False) -> dict[str, Any]:
+def exact(hypotheses: Sequence[str], references: Sequence[str], lowercase: bool = False) -> Json:
     """Score the share of lines that equal their reference, in the form of `score_lines`.
 
     Trailing spaces do not count; with ``lowercase``, nor does case.
@@ -311,40 +243,42 @@ def metrics(
 
     `commands` uses the same settings. ``tokenizer`` names another tokeniser of sacrebleu for BLEU.
     """
-    # Tokenised text is compared as it is.
-    lower = lowercase and not case_sensitive and protocol == "detokenised"
+    lower = _lowers(protocol, lowercase, case_sensitive)
     tokenizer = tokenizer or tokenizer_of(language, protocol)
     check_tokenizer(tokenizer)
     # force: suppress the warning that the text looks tokenised.
     bleu = BLEU(tokenize=tokenizer, lowercase=lower, force=True)
     asian = edits_characters(language)
-    ter = _TER(normalized=asian, asian_support=asian, case_sensitive=case_sensitive)
-    standard: dict[str, Metric] = {"bleu": bleu, "chrf": _CHRF(lowercase=lower), "ter": ter}
+    ter = ParallelTER(normalized=asian, asian_support=asian, case_sensitive=case_sensitive)
+    standard: dict[str, Metric] = {"bleu": bleu, "chrf": PlainCHRF(lowercase=lower), "ter": ter}
     additional: dict[str, Callable[[], Metric]] = {
-        f"bleu{n}": partial(_ShortBLEU, tokenize=tokenizer, lowercase=lower, force=True, max_ngram_order=n)
+        f"bleu{n}": partial(ShortBLEU, tokenize=tokenizer, lowercase=lower, force=True, max_ngram_order=n)
         for n in (1, 2, 3)
     }
     additional |= {"meteor": partial(Meteor, language), "meteor_nltk": NltkMeteor}
     additional |= {"language": partial(LanguageShare, language)}
-    additional |= {"chrfpp": partial(_CHRF, word_order=2, lowercase=lower), "spbleu": partial(SpBLEU, lower)}
+    additional |= {"chrfpp": partial(PlainCHRF, word_order=2, lowercase=lower), "spbleu": partial(SpBLEU, lower)}
     return standard | {name: create() for name, create in additional.items() if name in also}
 
 
 def commands(
     protocol: Protocol, lowercase: bool, case_sensitive: bool, chosen: Mapping[str, Metric], language: str = ""
 ) -> str:
-    """Return the commands that print a protocol's scores, one per line: sacrebleu's and, if chosen, METEOR's."""
-    lines = [command(protocol, lowercase, case_sensitive, language)]
+    """Return the commands that print a protocol's scores in the folder of ``scores.json``, one per line.
+
+    The first is sacrebleu's; METEOR's follows if it is chosen.
+    """
+    references, hypotheses = (f"{text}.{ENDINGS[protocol]}" for text in ("references", "hypotheses"))
+    tokenizer, lower = tokenizer_of(language, protocol), _lowers(protocol, lowercase, case_sensitive)
+    lines = [command_for(references, hypotheses, tokenizer, lower, case_sensitive, language)]
     if isinstance(meteor := chosen.get("meteor"), Meteor):
-        lines.append(meteor.command(f"hypotheses.{ENDINGS[protocol]}", f"references.{ENDINGS[protocol]}"))
+        lines.append(meteor.command(hypotheses, references))
     return "\n".join(lines)
 
 
-def command(protocol: Protocol, lowercase: bool, case_sensitive: bool = False, language: str = "") -> str:
-    """Return sacrebleu's command that prints a protocol's scores in the folder of ``scores.json``."""
-    lower = lowercase and not case_sensitive and protocol == "detokenised"
-    files = (f"references.{ENDINGS[protocol]}", f"hypotheses.{ENDINGS[protocol]}")
-    return command_for(*files, tokenizer_of(language, protocol), lower, case_sensitive, language)
+def _lowers(protocol: Protocol, lowercase: bool, case_sensitive: bool) -> bool:
+    """Whether sacrebleu lowercases the texts of a protocol; tokenised text is compared as it is."""
+    return lowercase and not case_sensitive and protocol == "detokenised"
 
 
 def command_for(
@@ -363,7 +297,7 @@ def fix_seed() -> None:
     os.environ["SACREBLEU_SEED"] = str(SEED)
 
 
-def _measure(metric: Metric, hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, Any]:
+def _measure(metric: Metric, hypotheses: Sequence[str], references: Sequence[str]) -> Json:
     """Compute one metric with its interval, in the form of `score_lines`."""
     # sacrebleu's command line strips lines too; otherwise trailing spaces would change TER.
     stripped = [[line.rstrip() for line in lines] for lines in (hypotheses, references)]

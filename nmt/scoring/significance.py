@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from sacrebleu.metrics.base import Metric
 from sacrebleu.significance import PairedTest, Result
@@ -12,11 +11,11 @@ from nmt.scoring.score import ENDINGS, case_sensitive, fix_seed, metrics
 from nmt.scoring.texts import composed, without_case
 from nmt.scoring.words import SAMPLES
 from nmt.system.errors import DataError
-from nmt.system.files import read_json
+from nmt.system.files import Json, read_json
 from nmt.system.lines import read_lines
 
 
-def compare(a: Path, b: Path, names: Sequence[str] | None = None) -> dict[str, Any]:
+def compare(a: Path, b: Path, names: Sequence[str] | None = None) -> Json:
     """Compare the scores of two systems by each protocol for which both have the same references.
 
     Args:
@@ -48,49 +47,44 @@ def compare(a: Path, b: Path, names: Sequence[str] | None = None) -> dict[str, A
     case = lowercase, case_sensitive(first["cleaning"], language)
     wanted = [name for name in first[shared[0]] if name in second[shared[0]] and name != "exact"]
     wanted = [name for name in wanted if names is None or name in names]
-    results: dict[str, Any] = {
-        protocol: _test(
-            a, b, metrics(protocol, *case, wanted, language), ENDINGS[protocol], wanted, language if lowercase else ""
-        )
-        for protocol in shared
-    }
+    results: Json = {}
+    for protocol in shared:
+        available = metrics(protocol, *case, wanted, language)
+        chosen = {name: metric for name, metric in available.items() if name in wanted}
+        results[protocol] = paired_test(chosen, *_texts(a, b, ENDINGS[protocol], language if lowercase else ""))
     sizes = {"test": first["test"], "sentences": first["sentences"], "samples": SAMPLES}
     return {"first": str(a), "second": str(b), **sizes, **results}
 
 
-def _summary(scores: dict[str, Any]) -> str:
+def _summary(scores: Json) -> str:
     return f"{scores['test']} ({scores['languages']}, {scores['sentences']} sentences)"
 
 
-def _test(
-    a: Path, b: Path, available: dict[str, Metric], ending: str, names: Sequence[str], lowercased: str
-) -> dict[str, Any]:
-    """Run the paired test of each named metric for one protocol.
+def _texts(a: Path, b: Path, ending: str, lowercased: str) -> list[list[str]]:
+    """Read the lines of both systems and of their references; raise DataError if their numbers differ.
 
     Args:
         a: folder of the first system.
         b: folder of the second system.
-        available: metrics by name.
         ending: suffix of the protocol's texts.
-        names: metrics to test.
         lowercased: language of the texts if their case is ignored, else empty.
     """
     files = [a / f"hypotheses.{ending}", b / f"hypotheses.{ending}", a / f"references.{ending}"]
-    texts = {path: without_case(_lines(path), lowercased) for path in files}
-    if len({*map(len, texts.values())}) > 1:
-        raise misaligned({path: len(lines) for path, lines in texts.items()})
-    chosen = {name: metric for name, metric in available.items() if name in names}
-    return paired_test(chosen, *(texts[file] for file in files))
+    # Lines are stripped and in NFC because restored references are the raw text.
+    texts = [without_case(composed(line.rstrip() for line in read_lines(path)), lowercased) for path in files]
+    if len({*map(len, texts)}) > 1:
+        raise misaligned(dict(zip(files, map(len, texts), strict=True)))
+    return texts
 
 
 def paired_test(
     chosen: dict[str, Metric], first: Sequence[str], second: Sequence[str], references: Sequence[str]
-) -> dict[str, Any]:
+) -> Json:
     """Run the paired test of each metric on two systems' lines; return what `compare` returns for a protocol."""
     fix_seed()
     systems: list[tuple[str, Sequence[str]]] = [("0", first), ("1", second)]
     signatures, outcomes = PairedTest(systems, chosen, [references], test_type="bs", n_samples=SAMPLES)()
-    results: dict[str, Any] = {}
+    results: Json = {}
     # sacrebleu renames metrics (chrF2) but keeps their order.
     for name, label in zip(chosen, signatures, strict=True):
         before, after = (result for result in outcomes[label] if isinstance(result, Result))
@@ -101,7 +95,3 @@ def paired_test(
             "p_value": after.p_value if difference else 1.0, "signature": str(signatures[label]),
         }  # fmt: skip
     return results
-
-
-def _lines(path: Path) -> list[str]:
-    return composed(line.rstrip() for line in read_lines(path))  # restored references are the raw text

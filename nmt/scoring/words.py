@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from nmt.config.data import Cleaning
 from nmt.system.errors import DataError
+from nmt.system.files import Json
 from nmt.system.lines import read_lines
 from nmt.text.cleaner import Cleaner
 
@@ -15,7 +15,7 @@ SAMPLES, SEED = 1000, 12345
 """Number of bootstrap samples and seed: sacrebleu's defaults."""
 
 
-def accuracy(hypotheses: Sequence[str], words: Path, language: str, recipe: Cleaning) -> dict[str, Any]:
+def accuracy(hypotheses: Sequence[str], words: Path, language: str, recipe: Cleaning) -> Json:
     """Return the share of lines, 0 to 100, with the right sense of the ambiguous word and not the wrong one.
 
     Args:
@@ -44,7 +44,7 @@ def accuracy(hypotheses: Sequence[str], words: Path, language: str, recipe: Clea
     return share(right, len(senses), "right sense of the ambiguous word") | {"wrong": 100 * wrong / len(senses)}
 
 
-def share(hits: int, lines: int, name: str) -> dict[str, Any]:
+def share(hits: int, lines: int, name: str) -> Json:
     """Return a share of lines, 0 to 100, in the form of `nmt.scoring.score.score_lines`.
 
     Args:

@@ -17,7 +17,8 @@ from nmt.config.data import Cleaning
 from nmt.config.table import Table
 from nmt.plan.layout import Layout
 from nmt.scoring.files import score_output
-from nmt.scoring.score import _CHRF, ENDINGS, Protocol, metrics, score, score_lines
+from nmt.scoring.sacrebleu_metrics import PlainCHRF
+from nmt.scoring.score import ENDINGS, Protocol, metrics, score, score_lines
 from nmt.scoring.significance import compare
 from nmt.scoring.texts import warn_of_compatibility
 from nmt.scoring.words import accuracy
@@ -165,7 +166,7 @@ def test_translations_are_not_overwritten_by_their_texts(
 
 def test_the_signature_of_chrf_has_a_beta_that_is_not_the_default() -> None:
     signatures = []
-    for metric in (_CHRF(), CHRF(), _CHRF(beta=1)):
+    for metric in (PlainCHRF(), CHRF(), PlainCHRF(beta=1)):
         metric.corpus_score(["a"], [["a"]])
         signatures.append(str(metric.get_signature()))
     assert signatures[0] == signatures[1] and "|beta:1|" in signatures[2]
@@ -230,7 +231,7 @@ def test_processes_and_a_bar_change_no_digit_of_ter(monkeypatch: pytest.MonkeyPa
     references = [" ".join(draw.choices("abcdefgh", k=n)) for n in range(24)]
     hypotheses = [" ".join(draw.sample(line.split(), len(line.split()))) for line in references]
     plain = TER().corpus_score(hypotheses, [references], n_bootstrap=100)
-    monkeypatch.setattr("nmt.scoring.score.SERIAL", 0)
+    monkeypatch.setattr("nmt.scoring.sacrebleu_metrics.SERIAL", 0)
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
     started: list[int] = []
     fork = os.fork

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from nmt.config.data import Cleaning
-from nmt.scoring.score import command, score_lines
+from nmt.scoring.score import commands, score_lines
 from nmt.text import transliterate as module
 from nmt.text.cleaner import clean_line, restore
 from nmt.text.transliterate import Scheme, to_devanagari, to_latin
@@ -90,7 +90,7 @@ def test_case_is_never_ignored_where_it_spells() -> None:
         assert found["ter"]["score"] == pytest.approx(100 / 3)
         assert found["chrf"]["score"] < 100
     assert score_lines(["tAla"], ["Tala"], "tokenised")["ter"]["score"] == 0
-    assert command("detokenised", True, True).endswith(
+    assert commands("detokenised", True, True, {}).endswith(
         "-m bleu chrf ter --tokenize 13a --force --ter-case-sensitive --confidence --width 2"
     )
 
