@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from nmt.config.training import ENDS
 from nmt.plan.systems import flatten
 from nmt.system import files
-from nmt.system.files import digest, read_json
+from nmt.system.files import Json, digest, read_json
 from nmt.system.workers import batched
 from nmt.tracking.store import BATCH, describe, find_or_create_run, open_experiment
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mlflow.entities import Metric
 
 CURVES = ("loss", "accuracy", "bleu", "train_bleu", "learning_rate", "gradient_norm", "tokens_per_second")
-Records = list[dict[str, Any]]
+Records = list[Json]
 
 
 @dataclass
@@ -30,7 +30,7 @@ class Feed:
     steps: dict[str, int]  # the largest step of each curve in the store
 
     @classmethod
-    def open(cls, tracking: Path, identity: dict[str, Any]) -> "Feed":
+    def open(cls, tracking: Path, identity: Json) -> "Feed":
         """Find the run of a training, or create it. A training with another end has another run."""
         client, experiment = open_experiment(tracking, identity["table"])
         params = flatten(identity["config"]) | {"seed": str(identity["seed"])}
@@ -48,7 +48,7 @@ class Feed:
             self.steps |= {point.key: point.step for point in batch}
 
 
-def identity_of(path: Path, table: str, system: str, seed: int) -> dict[str, Any]:
+def identity_of(path: Path, table: str, system: str, seed: int) -> Json:
     """A run's identity, of the configuration, seed and data that a training wrote to ``path``."""
     written, log = read_json(path), path.parent / "log.jsonl"
     starts = [record["time"] for record in read_records(log) if record["event"] == "start"]

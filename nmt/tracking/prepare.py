@@ -2,14 +2,13 @@
 
 import os
 from pathlib import Path
-from typing import Any
 
-from nmt.system.files import write_json
+from nmt.system.files import Json, write_json
 from nmt.system.warnings import say
 from nmt.tracking.store import deletions, earlier
 
 
-def prepare(uri: str | None, results: Path, captions: dict[str, str], later: bool = False) -> dict[str, Any]:
+def prepare(uri: str | None, results: Path, captions: dict[str, str], later: bool = False) -> Json:
     """Write ``tracking.json``. The store is made by the first job that sends something.
 
     Args:
@@ -26,7 +25,7 @@ def prepare(uri: str | None, results: Path, captions: dict[str, str], later: boo
     results = results.resolve()
     uri = uri or os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{results}/mlflow.db"
     tracking, live = results / "tracking.json", uri.startswith("http") or not later
-    store: dict[str, Any] = {"uri": uri, "live": live, "captions": captions}
+    store: Json = {"uri": uri, "live": live, "captions": captions}
     if count := deletions(tracking):
         store["deletions"] = count
         if count > earlier(tracking).get("deletions", 0):

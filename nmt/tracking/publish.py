@@ -8,7 +8,7 @@ from typing import Any
 
 from nmt.plan.systems import flatten
 from nmt.system.errors import first_line
-from nmt.system.files import read_json
+from nmt.system.files import Json, read_json
 from nmt.system.warnings import warn
 from nmt.tracking.feed import Feed, Records, identity_of, points, read_records
 from nmt.tracking.store import describe, finish, send_changed
@@ -16,7 +16,7 @@ from nmt.tracking.store import describe, finish, send_changed
 MADE_OF = ("config", "seed", "data", "subwords")
 
 
-def publish(run_dir: Path, tracking: Path, table: str, system: str, seed: int) -> dict[str, Any]:
+def publish(run_dir: Path, tracking: Path, table: str, system: str, seed: int) -> Json:
     """Make a finished training's run complete: curves, parameters, tags and files.
 
     Args:
@@ -36,7 +36,7 @@ def publish(run_dir: Path, tracking: Path, table: str, system: str, seed: int) -
     training, records = read_json(run_dir / "training.json"), read_records(run_dir / "log.jsonl")
     identity = identity_of(run_dir / "training.json", table, system, seed)
 
-    def send() -> dict[str, Any]:
+    def send() -> Json:
         feed = Feed.open(tracking, identity)
         feed.send(records)
         _send_facts(feed, training)
@@ -48,9 +48,7 @@ def publish(run_dir: Path, tracking: Path, table: str, system: str, seed: int) -
     return try_to_send(send, run_dir / "tracked.json", tracking, ["publish", run_dir, *name])
 
 
-def try_to_send(
-    send: Callable[[], dict[str, Any]], marker: Path, tracking: Path, command: Sequence[Any]
-) -> dict[str, Any]:
+def try_to_send(send: Callable[[], Json], marker: Path, tracking: Path, command: Sequence[Any]) -> Json:
     """Send, and return what `publish` returns: if MLflow fails, the command for later.
 
     Args:
@@ -71,7 +69,7 @@ def try_to_send(
         return {"status": "failed", "uri": uri, "problem": first_line(error), "later": later}
 
 
-def _send_facts(feed: Feed, training: dict[str, Any]) -> None:
+def _send_facts(feed: Feed, training: Json) -> None:
     """Send parameters, tags and final figures of a finished training."""
     params = {"corpus": str(training["corpus"]), **flatten(training["subwords"].get("subwords", {}), "subwords")}
     tags = {
@@ -85,7 +83,7 @@ def _send_facts(feed: Feed, training: dict[str, Any]) -> None:
     send_changed(feed.client, feed.run, {key: training[key] for key in ("seconds", "updates", "epochs", "parameters")})
 
 
-def _send_files(feed: Feed, run_dir: Path, training: dict[str, Any]) -> None:
+def _send_files(feed: Feed, run_dir: Path, training: Json) -> None:
     """Send files; sending again replaces them."""
     feed.client.log_text(feed.run, json.dumps({key: training[key] for key in MADE_OF}, indent=2), "config.json")
     for file in (run_dir / "training.json", run_dir / "log.jsonl"):

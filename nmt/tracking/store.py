@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from nmt.system.errors import DataError
-from nmt.system.files import read_json, sqlite_file
+from nmt.system.files import Json, read_json, sqlite_file
 from nmt.system.locks import wait_for_lock
 from nmt.system.workers import batched
 
@@ -99,7 +99,7 @@ def _alone(uri: str) -> Iterator[Path | None]:
             lock.release()
 
 
-def earlier(tracking: Path) -> dict[str, Any]:
+def earlier(tracking: Path) -> Json:
     """Return what an earlier run wrote to ``tracking.json``; nothing if the file is missing or damaged."""
     try:
         return dict(read_json(tracking))
