@@ -41,13 +41,14 @@ def table(grid: Grid) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in (aligned[0], line, *aligned[1:]))
 
 
-_ANYWHERE = re.compile(
+_SYNTAX = re.compile(
     r"""[\\`*<|~$]                  # escapes, code, emphasis, HTML, cells, strikethrough, formulas
     | (?<![^\W_])_ | _(?![^\W_])     # an underscore at the edge of a word
     | \](?=[(\[:])                  # the end of a link's text
     | &(?=\#?\w+;)                  # an entity
-    | ^(?:\#(?=\#{0,5}\s) | [>+-](?=\s) | [=-](?=[=-]+$))  # a heading, quotation, list or underline of a heading
-    | (?<=^\d)[.)](?=\s) | (?<=^\d\d)[.)](?=\s)           # a numbered list""",
+    | ^(?:\#(?=\#{0,5}(?:\s|$)) | > | [+-](?=\s|$))  # a heading, quotation or list
+    | ^[=-](?=[=-]+$)               # the underline of a heading
+    | ^(?P<number>\d{1,9})(?=[.)](?:\s|$))  # a numbered list""",
     re.VERBOSE,
 )
 
@@ -60,7 +61,7 @@ def escape(text: str) -> str:
     """Escape text so that Markdown shows it unchanged, also within a table."""
     if isinstance(text, Markdown):
         return text
-    return _ANYWHERE.sub(lambda found: f"\\{found[0]}", " ".join(text.split()))
+    return _SYNTAX.sub(lambda mark: f"{mark['number']}\\" if mark["number"] else f"\\{mark[0]}", " ".join(text.split()))
 
 
 def _listed(notes: Sequence[str]) -> list[str]:

@@ -3,6 +3,7 @@
 import os
 from itertools import groupby
 from pathlib import Path
+from urllib.parse import quote
 
 from matplotlib import pyplot
 from matplotlib.axes import Axes
@@ -77,7 +78,7 @@ def by_report(results: Path) -> Groups:
 
 def render(groups: Groups, results: Path, page: Path) -> str:
     """Return the figure and one section per report, as Markdown. Links are relative to the page."""
-    folder = os.path.relpath(results, page.parent)
+    folder = quote(os.path.relpath(results, page.parent))
     parts = [f"![BLEU, published and ours]({folder}/{FIGURE}.png)"]
     for report, rows in groups.items():
         grid = Grid(report, "", HEADER, [_cells(row, folder) for row in rows])

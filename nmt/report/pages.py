@@ -3,6 +3,7 @@
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 from nmt.report.cells import NONE, published, statistic
 from nmt.report.grid import telling
@@ -108,7 +109,7 @@ class _Links:
 
     def file(self, path: Path, text: str | None = None) -> Link:
         """A link to a file; without an address if the file is missing."""
-        address = os.path.relpath(path, self.page) if path.exists() else None
+        address = quote(os.path.relpath(path, self.page)) if path.exists() else None
         return Link(text or os.path.relpath(path, self.results), address)
 
     def run(self, table: str, system: str, seed: int | str) -> Link:

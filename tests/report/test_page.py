@@ -102,11 +102,12 @@ def test_rows_and_figures_lead_to_their_run_and_provenance(results: Path, read: 
 
 def test_what_is_not_kept_is_named_without_a_link(results: Path, tmp_path: Path) -> None:
     for folder in ("tables", "figures"):
-        shutil.copytree(results / folder, tmp_path / "clone" / folder)
-    page(tmp_path / "clone", tmp_path / "report.html")
+        shutil.copytree(results / folder, tmp_path / "clone #1" / folder)
+    page(tmp_path / "clone #1", tmp_path / "report.html")
     found = Read(tmp_path / "report.html")
     assert "records/toy/small/seed1/epoch-2/test/" in found.text and "small seed 1" in found.text
     assert not [link for link in found.links if "runs/" in link]
+    assert "clone%20%231/figures/toy/loss.svg" in found.links
 
 
 def test_a_site_has_a_page_for_each_table_and_one_that_leads_there(results: Path, tmp_path: Path) -> None:

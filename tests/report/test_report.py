@@ -707,6 +707,7 @@ def test_seeds_that_disagree_have_no_p(built: Built) -> None:
 HOSTILE = [
     "_a_ *b* `c` <d> ~~e~~", "[a](b) [c][d] [e]: f", "# a", "> a", "- a", "1. a", "12) a", "---", "&amp; &#35; R&D",
     "a_b_c test_2016", "back\\slash | pipe", "[3.7, 5.6]", "3.5 a", "-1",
+    "2017. a", ">a", "#", "-", "5.",
 ]  # fmt: skip
 
 
