@@ -231,12 +231,7 @@ def _about(data: Json) -> list[str]:
     if data["limit"]:
         notes.append(f"A trial: every split was cut to its first {data['limit']} lines, so these scores mean nothing.")
     if trained:
-        delta = " Δ is ours minus published." if any(row.get("difference") for row in trained) else ""
-        notes.append(
-            f"Ours: {_listing(data)} on the cleaned, tokenised text; beside them BLEU of the "
-            f"detokenised output against the raw references ({cells.tokenisers(data)}).{delta}"
-        )
-        notes += [*cells.about_case(data), *_about_metrics(data)]
+        notes += _about_ours(data, trained)
     notes += _about_seeds(trained)
     if _cleaned_apart(trained):
         notes.append(
@@ -253,6 +248,17 @@ def _about(data: Json) -> list[str]:
     return notes
 
 
+def _about_ours(data: Json, trained: Sequence[Json]) -> list[str]:
+    """What our scores are, and on which text."""
+    shown = [column.metric for column in _columns(data) if column.kind == "ours"]
+    names = [NAMES[metric] + " (lower is better)" * (metric == "ter") for metric in shown if metric not in NLL]
+    listed = " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
+    tokenised = f"{listed} on the cleaned, tokenised text; beside them " if listed else ""
+    delta = " Δ is ours minus published." if any(row.get("difference") for row in trained) else ""
+    about = f"{tokenised}BLEU of the detokenised output against the raw references ({cells.tokenisers(data)})."
+    return [f"Ours: {about}{delta}", *cells.about_case(data), *_about_metrics(data, shown)]
+
+
 def _about_seeds(trained: Sequence[Json]) -> list[str]:
     """What stands behind a score: the mean of several seeds, or the interval of one system."""
     counts = {1 if row.get("ensemble") else len(row["seeds"]) or 1 for row in trained}
@@ -266,17 +272,10 @@ def _about_seeds(trained: Sequence[Json]) -> list[str]:
     return notes
 
 
-def _listing(data: Json) -> str:
-    """The names of our scores that the table shows, as a list in words."""
-    shown = [column.metric for column in _columns(data) if column.kind == "ours" and column.metric not in NLL]
-    names = [NAMES[metric] + (" (lower is better)" if metric == "ter" else "") for metric in shown]
-    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)
-
-
-def _about_metrics(data: Json) -> list[str]:
-    """Return one note per metric that needs an explanation."""
-    shown, notes = {column.metric for column in _columns(data) if column.kind == "ours"}, []
-    if shown & {"bleu1", "bleu2", "bleu3"}:
+def _about_metrics(data: Json, shown: Sequence[str]) -> list[str]:
+    """Return one note per shown metric that needs an explanation."""
+    notes = []
+    if {"bleu1", "bleu2", "bleu3"} & set(shown):
         notes.append("BLEU-n counts n-grams of at most n words; BLEU alone is BLEU-4.")
     if "meteor" in shown and _reduced("meteor", data["rows"]):
         notes.append(
@@ -285,7 +284,7 @@ def _about_metrics(data: Json) -> list[str]:
         )
     if "language" in shown:
         notes.append("Right language: the share of lines that py3langid takes for the target language.")
-    if shown & set(NLL):
+    if set(NLL) & set(shown):
         notes.append(
             f"NLL: negative log-likelihood without label smoothing, in {data.get('nll_unit', 'nats')} per piece (EOS "
             "included). On the training text: with dropout, over the epoch before the checkpoint. On the validation "

@@ -383,6 +383,7 @@ def test_csv_has_our_nll_in_the_unit_of_the_published(tmp_path: Path) -> None:
     (line,) = csv.DictReader(built.text("csv").splitlines())
     assert (line["published_nll_train"], round(float(line["training_nll_train"]), 3)) == ("2.901", 7.394)  # 5.125 nats
     assert "7.394" in built.text("md") and line["training_nll_train_deviation"] == ""
+    assert "Ours: BLEU of the detokenised output" in built.text("md")  # no score of tokenised text is shown
 
 
 def test_a_table_that_is_not_comparable_has_no_differences(tmp_path: Path) -> None:
