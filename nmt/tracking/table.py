@@ -77,8 +77,11 @@ class _Sender:
         links = [f"[table](#/experiments/{self.experiment}/runs/{run}/artifacts/{page.name})" for run in runs if run]
         note = "\n\n".join([self.data["caption"], *links[:1], f"On this machine: {page.resolve()}"])
         self.client.set_experiment_tag(self.experiment, "mlflow.note.content", note)
+        pairs: dict[str, list[str]] = {}
         for corpus in self.data["data"]:
-            self.client.set_experiment_tag(self.experiment, f"nmt.corpus.{corpus['corpus']}", corpus["languages"])
+            pairs.setdefault(corpus["corpus"], []).append(corpus["languages"])
+        for name, languages in pairs.items():
+            self.client.set_experiment_tag(self.experiment, f"nmt.corpus.{name}", ", ".join(dict.fromkeys(languages)))
 
     def _training_run(self, system: str, seed: int | str) -> str | None:
         """The run of a training that this store has, if it was published and not deleted."""
@@ -86,8 +89,8 @@ class _Sender:
         record = read_json(marker) if marker.is_file() else {}
         if record.get("experiment") != self.experiment:
             return None
-        there = self.client.search_runs([self.experiment], f"attributes.run_id = '{record['run']}'")
-        return str(record["run"]) if there else None
+        runs = self.client.search_runs([self.experiment], f"attributes.run_id = '{record['run']}'")
+        return str(record["run"]) if runs else None
 
     def _complete_training(self, system: str, seed: int) -> None:
         """Give a training's run all parameters of its system, its data, its first row's scores, and the table."""

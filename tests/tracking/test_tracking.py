@@ -312,6 +312,7 @@ def test_a_row_has_the_text_of_its_own_pair_of_languages_and_a_training_that_of_
     sent = publish_table(file, case.tracking, case.marker, MODELS)
     found = [case.client().get_run(run).inputs.dataset_inputs for run in (sent["rows"][0][0], training)]
     names = [{use.dataset.name for use in uses} for uses in found]
+    assert case.client().get_experiment(sent["experiment"]).tags["nmt.corpus.toy"] == "en-fr, en-de"
     assert names == [
         {"toy en-de test"}, {f"toy {pair} {split}" for pair in ("en-de", "en-fr") for split in ("train", "valid")},
     ]  # fmt: skip
