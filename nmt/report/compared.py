@@ -30,7 +30,7 @@ def ablations(data: Json) -> Grid:
         settings = (configs[row["system"]].get(key, NONE) for key in differing)
         cells = (row["label"], *(row[key] or NONE for key in keys), *settings, *(values[n] for values in used.values()))
         lines.setdefault(cells, {})[row["test"]] = statistic(row["scores"]["tokenised"]["bleu"])
-    body = [[*cells, *(found.get(test, NONE) for test in tests)] for cells, found in lines.items()]
+    body = [[*cells, *(bleu.get(test, NONE) for test in tests)] for cells, bleu in lines.items()]
     direction = "direction" if "languages" in differing else "languages"
     header = ["system", *(direction for _ in keys), *differing, *used, *scores]
     note = f"The columns are the settings that differ.{LEFT_OUT * partial}"
@@ -54,16 +54,16 @@ def _differing(configs: Sequence[dict[str, str]]) -> list[str]:
 
 def _defaults(kind: Any, prefix: str) -> dict[str, str]:
     """The default values below a key, of all kinds that its value may have; keys joined by dots."""
-    found = dict[str, str]()
+    values = dict[str, str]()
     if not (isinstance(kind, type) and issubclass(kind, Strict)):
         return {key: value for part in get_args(kind) for key, value in _defaults(part, prefix).items()}
     for name, field in kind.model_fields.items():
         key = f"{prefix}{name}"
-        found |= _defaults(field.annotation, f"{key}.")
+        values |= _defaults(field.annotation, f"{key}.")
         if not field.is_required():
             default = field.default
-            found |= flatten(default.model_dump(mode="json") if isinstance(default, Strict) else default, key)
-    return found
+            values |= flatten(default.model_dump(mode="json") if isinstance(default, Strict) else default, key)
+    return values
 
 
 def comparisons(data: Json) -> Grid:

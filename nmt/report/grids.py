@@ -109,11 +109,11 @@ def _best(data: Json, columns: Sequence["_Column"], first: int) -> set[tuple[int
         columns: of the metrics.
         first: number of the first metric's column.
     """
-    rows, apart = data["rows"], NLL if _vocabularies(data) > 1 else ()
+    rows, incomparable = data["rows"], NLL if _vocabularies(data) > 1 else ()
     values = {
         n: [_mean(_ours(row), column.metric) for row in rows]
         for n, column in enumerate(columns, first)
-        if column.kind == "ours" and column.metric not in apart
+        if column.kind == "ours" and column.metric not in incomparable
     }
     detokenised = [_mean(row.get("scores", {}).get("detokenised", {}), "bleu") for row in rows]
     values[first + len(columns)] = detokenised
@@ -124,8 +124,8 @@ def _best(data: Json, columns: Sequence["_Column"], first: int) -> set[tuple[int
         groups: dict[tuple[Any, ...], list[tuple[float, int]]] = {}
         for place, (row, figure) in enumerate(zip(rows, figures, strict=True)):
             if figure is not None:
-                alike = case.get(references[place]) if cell == first + len(columns) else references[place]
-                groups.setdefault((row.get("test"), row.get("languages"), alike), []).append((figure, place))
+                comparable = case.get(references[place]) if cell == first + len(columns) else references[place]
+                groups.setdefault((row.get("test"), row.get("languages"), comparable), []).append((figure, place))
         for group in groups.values():
             top = (min if cell in lower else max)(group)[0]
             best |= {(place, cell) for figure, place in group if figure == top and len(group) > 1}

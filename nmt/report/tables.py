@@ -165,22 +165,22 @@ class _Reader(Results):
         """A trained row, with statistics over its seeds."""
         assert row.system is not None
         each, scored = self.scores(row), self.scored(row)
-        made = [scores["provenance"] for scores in each]
-        starts = [start for model in made for start in model.get("starts") or [model]]  # older: the last only
-        scored["scores"]["training"] = self.nll(row, made)
+        models = [scores["provenance"] for scores in each]
+        starts = [start for model in models for start in model.get("starts") or [model]]  # older: the last only
+        scored["scores"]["training"] = self.nll(row, models)
         return self.quoted(row) | {
             "system": row.system, "at": row.at, "decoding": row.decoding.model_dump(mode="json"),
             "seeds": list(self.seeds_of(row.system)), "ensemble": row.ensemble,
             **{key: scored[key] for key in ("scores", "difference", "meteor", "precisions")},
-            "checkpoints": [{key: m.get(key) for key in ("seed", "update", "epoch", "checkpoints")} for m in made],
-            "training_seconds": mean(model.get("training_seconds") for model in made),
+            "checkpoints": [{key: m.get(key) for key in ("seed", "update", "epoch", "checkpoints")} for m in models],
+            "training_seconds": mean(model.get("training_seconds") for model in models),
             "text_seconds": augment.seconds(self.corpus(self.table.text(row))),
             "decoding_seconds": mean(scores["decoding"].get("seconds") for scores in each),
-            "valid_loss": mean(model.get("valid_loss") for model in made),
-            "valid_bleu": mean(model.get("valid_bleu") for model in made),
-            "parameters": made[0].get("parameters"), "hardware": distinct(start.get("hardware") for start in starts),
+            "valid_loss": mean(model.get("valid_loss") for model in models),
+            "valid_bleu": mean(model.get("valid_bleu") for model in models),
+            "parameters": models[0].get("parameters"), "hardware": distinct(start.get("hardware") for start in starts),
             "code_version": distinct(start.get("code_version") for start in starts),
-            "versions": distinct(model.get("versions") for model in made),
+            "versions": distinct(model.get("versions") for model in models),
             "provenance": self.records(row),
             **{key: scored[key] for key in ("references_sha256", "synthetic")}, **self.warnings(row),
         }  # fmt: skip
@@ -209,8 +209,8 @@ class _Reader(Results):
 
     def warnings(self, row: Row) -> Json:
         """The warnings that touch a row's scores, as ``warnings``; nothing if there are none."""
-        found = row_warnings(self.name, self.table, row, self.layout, self.seeds)
-        touching = [asdict(warning) for warning in found if warning.scores]
+        warnings = row_warnings(self.name, self.table, row, self.layout, self.seeds)
+        touching = [asdict(warning) for warning in warnings if warning.scores]
         return {"warnings": touching} if touching else {}
 
     def against(self, baseline: Row, row: Row) -> Json:

@@ -85,16 +85,16 @@ def _draw(results: Results, images: Mapping[str, Images], corpora: list[Json]) -
 
 def _texts(results: Results) -> dict[str, Texts]:
     """The translations of each system's first row on the first test set, by its first seed."""
-    found, table = dict[str, Texts](), results.table
+    texts, table = dict[str, Texts](), results.table
     for row in table.rows:
-        if row.system and row.system not in found and table.test_of(row) == table.tests[0] and not row.ensemble:
+        if row.system and row.system not in texts and table.test_of(row) == table.tests[0] and not row.ensemble:
             folder, system = next(iter(results.folders(row).values())), table.text(row)
             of_row = (folder / "hypotheses.tok", folder / "references.tok")
             files = (*of_row, results.layout.clean(system) / f"train.{system.target}")
             ours, theirs, training = (divided(read_lines(file), system.target) for file in files)
             counts = Counter(word for line in training for word in line.split())
-            found[row.system] = Texts(list(ours), list(theirs), counts)
-    return found
+            texts[row.system] = Texts(list(ours), list(theirs), counts)
+    return texts
 
 
 def _draw_alignments(results: Results, out: Path) -> None:

@@ -22,8 +22,6 @@ from nmt.system.errors import ConfigError
 from nmt.system.files import Json, sha256
 
 PACKAGE = "unbabel-comet==2.2.7"
-PYTHON = Path(".comet/bin/python")
-"""The Python of COMET's environment, where the rule comet_environment puts it."""
 
 
 def install(folder: Path) -> None:
@@ -52,9 +50,7 @@ def _check_replaceable(folder: Path) -> None:
             )
 
 
-def score_files(
-    hypotheses: Path, source: Path, reference: Path | None, checkpoint: Path, python: Path = PYTHON
-) -> Json:
+def score_files(hypotheses: Path, source: Path, reference: Path | None, checkpoint: Path, python: Path) -> Json:
     """Score a plain text file by COMET.
 
     Args:
@@ -76,11 +72,11 @@ def score_files(
     lines, texts = read_aligned(hypotheses, others)
     columns = {"src": composed(texts["source"]), "mt": lines, **({"ref": texts["reference"]} if reference else {})}
     samples = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-    found = _run(samples, checkpoint, python)
-    scores = [100 * score for score in found["scores"]]
+    result = _run(samples, checkpoint, python)
+    scores = [100 * score for score in result["scores"]]
     means = _means(scores)
-    name = "COMET" if found["references"] else "COMET-Kiwi"
-    signature = f"{name}|checkpoint:{sha256(checkpoint)[:8]}|version:{found['version']}|bs:{SAMPLES}|seed:{SEED}"
+    name = "COMET" if result["references"] else "COMET-Kiwi"
+    signature = f"{name}|checkpoint:{sha256(checkpoint)[:8]}|version:{result['version']}|bs:{SAMPLES}|seed:{SEED}"
     low, high = (float(np.quantile(means, q)) for q in (0.025, 0.975))
     return {"score": float(np.mean(scores)), "low": low, "high": high, "signature": signature, "scores": scores}
 

@@ -31,8 +31,8 @@ def main() -> None:
             sys.exit("this checkpoint compares with references, but none were given")
         gpus = int(torch.cuda.is_available())
         scores = model.predict(samples, batch_size=BATCH, gpus=gpus, progress_bar=False, num_workers=0).scores
-    found = {"scores": [float(score) for score in scores], "references": needs, "version": version("unbabel-comet")}
-    json.dump(found, sys.stdout)
+    result = {"scores": [float(score) for score in scores], "references": needs, "version": version("unbabel-comet")}
+    json.dump(result, sys.stdout)
 
 
 if __name__ == "__main__":

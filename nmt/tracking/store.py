@@ -77,7 +77,7 @@ def connect(uri: str) -> "MlflowClient":
 
     for logger in ("alembic", "mlflow", "urllib3"):
         logging.getLogger(logger).setLevel(logging.ERROR)
-    with _alone(uri) as file:
+    with _exclusively(uri) as file:
         if file and not file.exists():
             part = file.with_name(f".{file.name}.part")  # a killed process leaves no half-made store
             part.unlink(missing_ok=True)
@@ -88,7 +88,7 @@ def connect(uri: str) -> "MlflowClient":
 
 
 @contextmanager
-def _alone(uri: str) -> Iterator[Path | None]:
+def _exclusively(uri: str) -> Iterator[Path | None]:
     """Hold the lock of a store in a file, which fails if several processes make it at once; give the file."""
     file = sqlite_file(uri)
     lock = wait_for_lock(file.with_name(f"{file.name}.lock"), poll=0.1) if file else None

@@ -57,10 +57,10 @@ def accuracy_by_frequency(texts: Texts) -> Values:
     """Share (%) of the references' words that the translations have, and the words, of each class by its place."""
     right, total = Counter[int](), Counter[int]()
     for translation, reference in zip(texts.translations, texts.references, strict=True):
-        found = Counter(translation.split())
+        available = Counter(translation.split())
         for word, count in Counter(reference.split()).items():
             place = _place(texts.counts.get(word, 0), FREQUENCIES)
-            right[place] += min(count, found[word])
+            right[place] += min(count, available[word])
             total[place] += count
     return {place: (100 * right[place] / total[place], total[place]) for place in sorted(total)}
 
