@@ -23,7 +23,7 @@ TITLE = 80
 NLL = ("nll_train", "nll_valid")
 SHOWN = ("bleu", "ter", "chrf", "meteor")  # the metrics of tables that name none
 PER_PIECE = {"loss", "loss-by-system", "accuracy", "learning-curves"}
-"""Figures of quantities per piece, which depend on the vocabulary."""
+"""Figures of quantities per piece, which depend on the vocabulary. All are drawn from logs of trainings."""
 
 
 def headline(data: Json) -> tuple[str, str]:

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from nmt.report.cells import NONE, published, statistic
 from nmt.report.grid import telling
-from nmt.report.grids import headline, shown
+from nmt.report.grids import PER_PIECE, headline, shown
 from nmt.report.html import fill, inline, marks, parts
 from nmt.system.errors import DataError
 from nmt.system.files import Json, atomic_directory, read_json, write_text
@@ -18,7 +18,7 @@ TRAINING_VIEW = "workflowType=machine_learning"
 """Opens MLflow's pages on trainings, not those on applications of language models."""
 SITE = ".nmt-page"
 """Marks the folder of a site, which the next one may replace."""
-FROM_LOGS = ("loss", "accuracy", "bleu", "learning-rate")
+FROM_LOGS = {*PER_PIECE, "bleu", "learning-rate"}
 """The figures of training logs. The other figures show models."""
 
 

@@ -68,14 +68,16 @@ def test_a_figure_with_a_picture_that_may_not_be_passed_on_is_left_out(results: 
     copy = shutil.copytree(results, tmp_path / "results")
     data = read_json(copy / "tables" / "toy.json")
     picture = {"name": "picture", "title": "Looks", "withheld": True}
-    write_json(copy / "tables" / "toy.json", data | {"figures": [*data["figures"], picture]})
-    for image in ("toy/picture", "alone/picture"):
+    curves = {"name": "learning-curves", "title": "Curves"}
+    write_json(copy / "tables" / "toy.json", data | {"figures": [*data["figures"], curves, picture]})
+    for image in ("toy/picture", "alone/picture", "toy/learning-curves"):
         (copy / "figures" / f"{image}.svg").write_text("<svg/>")
     page(copy, tmp_path / "report.html")
     page(copy, tmp_path / "site")
     for file, ids in ((tmp_path / "report.html", {"alone.picture"}), (tmp_path / "site" / "toy.html", set())):
         shown = Read(file)
         assert {place for place in shown.ids if place.endswith(".picture")} == ids
+        assert re.search(r"Curves\s*– drawn from the logs of", shown.text)
         assert "Not on this page: picture.png" in shown.text and not any("toy/picture" in link for link in shown.links)
 
 
