@@ -92,11 +92,11 @@ def _rival(place: int, old: Sequence[Json], table: Table) -> int:
 
 def _group(built: Json, old: Sequence[Json]) -> list[int]:
     """The places of the trained rows whose translations are of the same sentences."""
-    return [i for i, row in enumerate(old) if not row["quoted"] and _sentences(row) == _sentences(built)]
 
+    def sentences(row: Json) -> tuple[str, str, str]:
+        return row["test"], row["languages"], row["references_sha256"]["detokenised"]
 
-def _sentences(built: Json) -> tuple[str, str, str]:
-    return built["test"], built["languages"], built["references_sha256"]["detokenised"]
+    return [i for i, row in enumerate(old) if not row["quoted"] and sentences(row) == sentences(built)]
 
 
 def _sample(sample: Json, old: Sequence[Json], rows: Sequence[Row]) -> Json:

@@ -12,7 +12,7 @@ from nmt.text.filters.judges import identifier
 from nmt.text.languages import base
 
 WHERE = "metric language"
-"""Begin of the messages about what is missing."""
+"""Start of the messages about what is missing."""
 
 
 def check_language(language: str) -> None:

@@ -104,7 +104,7 @@ def write_scores(
         out: folder to write.
         made: how the hypotheses were made, ``provenance`` and ``decoding``.
     """
-    case = recipe["lowercase"], case_sensitive(recipe, test.target)
+    case = recipe["lowercase"], spells_by_case(recipe, test.target)
     chosen: dict[Protocol, dict[str, Metric]] = {p: metrics(p, *case, also, test.target) for p in ENDINGS}
     if recipe["lowercase"]:
         texts |= {name: without_case(texts[name], test.target) for name in texts if name.endswith(".detok")}
@@ -169,7 +169,7 @@ def _read_aligned(hypotheses: Path, others: dict[str, Path], language: str, reci
     return {"hypotheses.tok": tokenised, "hypotheses.detok": restored, **texts}
 
 
-def case_sensitive(recipe: Json, language: str) -> bool:
+def spells_by_case(recipe: Json, language: str) -> bool:
     """Return whether every metric must compare case: it carries meaning in transliterated text, e.g. Hindi."""
     return scheme(Cleaning(**recipe), language) is not None
 

@@ -7,7 +7,7 @@ from sacrebleu.metrics.base import Metric
 from sacrebleu.significance import PairedTest, Result
 
 from nmt.corpora.parts import misaligned
-from nmt.scoring.score import ENDINGS, case_sensitive, fix_seed, metrics
+from nmt.scoring.score import ENDINGS, fix_seed, metrics, spells_by_case
 from nmt.scoring.texts import composed, without_case
 from nmt.scoring.words import SAMPLES
 from nmt.system.errors import DataError
@@ -44,7 +44,7 @@ def compare(a: Path, b: Path, names: Sequence[str] | None = None) -> Json:
         )
     lowercase = first["cleaning"]["lowercase"] or second["cleaning"]["lowercase"]
     language = first["languages"].split("-")[1]
-    case = lowercase, case_sensitive(first["cleaning"], language)
+    case = lowercase, spells_by_case(first["cleaning"], language)
     wanted = [name for name in first[shared[0]] if name in second[shared[0]] and name != "exact"]
     wanted = [name for name in wanted if names is None or name in names]
     results: Json = {}

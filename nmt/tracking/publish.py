@@ -10,7 +10,7 @@ from nmt.plan.systems import flatten
 from nmt.system.errors import first_line
 from nmt.system.files import Json, read_json
 from nmt.system.warnings import warn
-from nmt.tracking.feed import Feed, Records, identity_of, points, read_records
+from nmt.tracking.feed import Feed, identity_of, points, read_records
 from nmt.tracking.store import describe, finish, send_changed
 
 MADE_OF = ("config", "seed", "data", "subwords")
@@ -41,7 +41,7 @@ def publish(run_dir: Path, tracking: Path, table: str, system: str, seed: int) -
         feed.send(records)
         _send_facts(feed, training)
         _send_files(feed, run_dir, training)
-        finish(feed.client, feed.run, _end(records))
+        finish(feed.client, feed.run, max((point.timestamp for point in points(records)), default=None))
         return {"experiment": feed.experiment, "run": feed.run}
 
     name = ["--name", f"{table}/{system}", "--seed", seed]
@@ -88,8 +88,3 @@ def _send_files(feed: Feed, run_dir: Path, training: Json) -> None:
     feed.client.log_text(feed.run, json.dumps({key: training[key] for key in MADE_OF}, indent=2), "config.json")
     for file in (run_dir / "training.json", run_dir / "log.jsonl"):
         feed.client.log_artifact(feed.run, str(file))
-
-
-def _end(records: Records) -> int | None:
-    """When a training ended, by its log, in milliseconds since 1970."""
-    return max((point.timestamp for point in points(records)), default=None)
