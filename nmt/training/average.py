@@ -222,10 +222,11 @@ def _provenance(
 ) -> dict[str, Any]:
     table, _, system = training["name"].partition("/")
     last = Checkpoints(run / WHERE_IN_STATE).progress(chosen[-1]) if chosen else Progress()
-    single = len(chosen) == 1 and not at.endswith(START)
+    names = [path.name for path in chosen] + [START] * at.endswith(START)
+    single = len(names) == 1
     return {
         "table": table, "system": system, "seed": training["seed"], "selection": at,
-        "checkpoints": [path.name for path in chosen], "update": last.update, "epoch": last.epoch_fraction,
+        "checkpoints": names, "update": last.update, "epoch": last.epoch_fraction,
         "code_version": training["code_version"], "averaged_by": machine.code_version(),
         "versions": training["versions"], "hardware": training["hardware"],
         "starts": [start for start in _starts(training) if start["update"] < last.update],

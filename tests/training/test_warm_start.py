@@ -265,7 +265,8 @@ def test_a_parent_is_its_checksum_wherever_it_lies(small_corpus: Path, tmp_path:
     assert run("average", tmp_path / "run", tmp_path / "half", *options, "--start", other)[0] == 0
     half, started = load_file(tmp_path / "half" / "weights.safetensors"), load_file(other / "weights.safetensors")
     assert all(torch.allclose(weight, (others[name] + started[name]) / 2) for name, weight in half.items())
-    assert read_json(tmp_path / "half" / "provenance.json")["valid_loss"] is None
+    made = read_json(tmp_path / "half" / "provenance.json")
+    assert made["checkpoints"] == ["update-00000008", "start"] and made["valid_loss"] is None
     options[1] = "start"
     assert run("average", tmp_path / "run", tmp_path / "first", *options, "--start", other)[0] == 0
     first = load_file(tmp_path / "first" / "weights.safetensors")
