@@ -9,7 +9,7 @@ from nmt.translation.translator import Translator
 
 ROOT = Path(__file__).parent.parent.parent
 DEMO, ACCEPTED = ROOT / "demo", Path(__file__).with_name("demo_sentences.tsv")
-RIGHT = 6  # of ten, as docs/results/report-e.md says
+RIGHT = 7  # of ten, as docs/results/report-e.md says
 
 
 def plain(text: str) -> str:
