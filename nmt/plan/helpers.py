@@ -28,13 +28,8 @@ def check_parents(name: str, tables: Mapping[str, Table]) -> None:
             model, languages = _parent(where, system, tables)
             if why := why_unfit(system.model, model):
                 raise ConfigError(f"{where}: {why}")
-            same_layers = _layers(system.model) == _layers(model)
-            for row in tables[name].rows_of(key):
-                if row.at.endswith(START) and not same_layers:
-                    raise ConfigError(
-                        f"{table_path(name)}: row '{row.label}': at: '{row.at}' needs the layers of the weights that "
-                        f"{key} starts from, got other ones; choose another at"
-                    )
+            if _layers(system.model) != _layers(model):
+                _check_no_start(name, key, tables[name])
             _check_languages(where, system, languages)
 
 
@@ -49,6 +44,16 @@ def _parent(where: str, system: System, tables: Mapping[str, Table]) -> tuple[Mo
     if why := why_unselectable(system.initialise.at, parent):
         raise ConfigError(f"{where}.at: '{system.initialise.at}' is not kept by {table}/{name}: {why}")
     return parent.model, parent.languages
+
+
+def _check_no_start(name: str, key: str, table: Table) -> None:
+    """Reject rows with the weights that a system starts from, as they have other layers than its own."""
+    for row in table.rows_of(key):
+        if row.at.endswith(START):
+            raise ConfigError(
+                f"{table_path(name)}: row '{row.label}': at: '{row.at}' needs the layers of the weights that {key} "
+                "starts from, got other ones; choose another at"
+            )
 
 
 def _layers(model: ModelConfig) -> tuple[int, int]:
