@@ -103,7 +103,12 @@ def train(
     "--start). 'best and start', and so on: the mean of both.",
 )
 @click.option("--encoded", type=PATH, required=True, help="Folder of the encoded corpus of the training.")
-@click.option("--start", type=PATH, help="Model directory that the training started from (nmt train --initialise).")
+@click.option(
+    "--start",
+    type=PATH,
+    show_default="none",
+    help="Model directory that the training started from (nmt train --initialise).",
+)
 def average(run: Path, model: Path, at: str, encoded: Path, start: Path | None) -> None:
     """Average the checkpoints of the training RUN that --at selects; writes the model directory MODEL."""
     from nmt.config.selection import check_selection
