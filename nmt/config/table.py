@@ -81,7 +81,7 @@ class Row(Strict):
         description="of hypotheses: system with whose corpus, languages and cleaning they are scored; null: any, if "
         "all systems of the table have the same",
     )
-    at: Selection = Field("best", description="checkpoints of its model; start: its parent's weights")
+    at: Selection = Field("best", description="which checkpoints become its model; start: its parent's weights")
     ensemble: bool = Field(False, description="the models of all seeds translate together, by their mean prediction")
     test: Name | None = Field(None, description="test set; null: the table's first")
     pair: Pair | None = Field(

@@ -47,7 +47,7 @@ def _parent(where: str, system: System, tables: Mapping[str, Table]) -> tuple[Mo
 
 
 def _check_no_start(name: str, key: str, table: Table) -> None:
-    """Reject rows with the weights that a system starts from, as they have other layers than its own."""
+    """Reject rows at ``start`` of a system that has other layers than its parent."""
     for row in table.rows_of(key):
         if row.at.endswith(START):
             raise ConfigError(

@@ -171,10 +171,7 @@ def _starts(record: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def select(run: Path, at: str, monitor: str) -> list[Path]:
-    """Return the checkpoints that a selection names, oldest first; raise ConfigError as `average` does.
-
-    The weights that the training started from are no checkpoint: for ``start`` there is none.
-    """
+    """Return the checkpoints that a selection names, oldest first, none for ``start``; raises as `average` does."""
     at = at.removesuffix(f" and {START}")
     if at == START:
         return []

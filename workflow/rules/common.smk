@@ -182,7 +182,7 @@ def parent_of(wildcards):
 
 
 def trained_parent(wildcards):
-    """The same, if the workflow trains it; otherwise nothing, and the training's record has the checksum."""
+    """The same, if the workflow trains the parent; nothing for a folder, as the configuration has its checksum."""
     return parent_of(wildcards) if PLAN.parent_run(wildcards.table, wildcards.system, int(wildcards.seed)) else []
 
 

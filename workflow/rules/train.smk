@@ -8,7 +8,6 @@ rule train:
         features=lambda w: by_content(seen(w), training_of(w)),
         vectors=lambda w: by_content(vectors(w), training_of(w)),
         links=lambda w: by_content(links(w), training_of(w)),
-        # The model of a parent that the workflow trains. `config` has the checksum of one in a folder.
         parent=trained_parent,
     output:
         training="<results>/runs/{table}/{system}/seed{seed}/training.json",
