@@ -85,13 +85,7 @@ class ScoredSet(NamedTuple):
 
 
 def write_scores(
-    texts: Texts,
-    text_paths: dict[str, Path],
-    test: ScoredSet,
-    recipe: Json,
-    also: Sequence[str],
-    out: Path,
-    made: Json,
+    texts: Texts, text_paths: dict[str, Path], test: ScoredSet, recipe: Json, also: Sequence[str], out: Path, made: Json
 ) -> None:
     """Score the texts of a scores folder and write them and, last, ``scores.json``; raises the errors of `score`.
 
