@@ -18,8 +18,11 @@ TRAINING_VIEW = "workflowType=machine_learning"
 """Opens MLflow's pages on trainings, not those on applications of language models."""
 SITE = ".nmt-page"
 """Marks the folder of a site, which the next one may replace."""
-FROM_LOGS = {*PER_PIECE, "bleu", "learning-rate"}
-"""The figures of training logs. The other figures show models."""
+ORIGINS = {
+    **dict.fromkeys((*PER_PIECE, "bleu", "learning-rate"), "drawn from the logs of"),
+    **dict.fromkeys(("positions", "positions-across", "mask", "filters"), None),
+}
+"""Where figures come from, before the names of the runs; those of formulas and corpora need no run."""
 
 
 @dataclass(frozen=True)
@@ -182,7 +185,7 @@ def _figures(name: str, data: Json | None, links: _Links) -> list[Json]:
     return [
         {
             "name": figure, "title": titles.get(figure, figure), "source": inline(images[figure][0]),
-            "origin": "drawn from the logs of" if figure in FROM_LOGS else "of the models of",
+            "origin": ORIGINS.get(figure, "of the models of"),
             "files": [links.file(file, file.suffix.removeprefix(".").upper()) for file in images[figure]],
         }
         for figure in order
