@@ -72,10 +72,13 @@ def logged_model(
 def register(client: "MlflowClient", name: str, model: "LoggedModel", run: str, description: str) -> None:
     """Make a logged model the newest version of a registered model, which is created if it is missing."""
     import mlflow
+    from mlflow.exceptions import MlflowException
 
     mlflow.set_tracking_uri(client.tracking_uri)  # where MLflow looks for the model of a new version
-    if name not in [known.name for known in client.search_registered_models(f"name = '{name}'")]:
+    try:  # a search by name would not find names with quotation marks
+        client.get_registered_model(name)
+    except MlflowException:
         client.create_registered_model(name)
     source = f"models:/{model.model_id}"
-    if source not in [version.source for version in client.search_model_versions(f"name = '{name}'")]:
+    if name not in [version.name for version in client.search_model_versions(f"source_path = '{source}'")]:
         client.create_model_version(name, source, run, model_id=model.model_id, description=description)

@@ -321,15 +321,15 @@ def test_a_row_has_the_text_of_its_own_pair_of_languages_and_a_training_that_of_
 def test_a_rows_model_is_logged_with_its_scores_and_registered_on_request(case: Case) -> None:
     training = case.publish()["run"]
     for _ in range(2):
-        sent = case.publish_table(Models(MODELS.export, register="toy-translator"))
+        sent = case.publish_table(Models(MODELS.export, register="baker's toy"))
     client = case.client()
     [model] = [m for m in client.search_logged_models([sent["experiment"]]) if m.source_run_id == training]
     assert model.name == "small-seed1-epoch-2" and model.status == "READY"
     bleu = {metric.key: metric.value for metric in model.metrics}["bleu/test"]
     assert bleu == client.get_run(sent["rows"][0][0]).data.metrics["bleu/test"]
     assert [file.path for file in client.list_logged_model_artifacts(model.model_id)] == ["MLmodel"]
-    [version] = client.search_model_versions("name = 'toy-translator'")
-    assert version.source == f"models:/{model.model_id}" and version.description.startswith("Small, after 2 epochs")
+    [version] = client.search_model_versions(f"source_path = 'models:/{model.model_id}'")
+    assert version.name == "baker's toy" and version.description.startswith("Small, after 2 epochs")
 
 
 def test_a_model_that_cannot_be_copied_costs_a_warning_and_is_retried(case: Case) -> None:
