@@ -130,7 +130,7 @@ class _TableFields(Strict):
     sample_lines: Annotated[list[Positive], Different] = Field(
         [],
         description="lines of the first test set, from 1, shown as its samples instead of evenly spaced ones; the "
-        "figure alignment shows the first",
+        "figure alignment shows these",
     )
     published_curves: dict[Name, list[tuple[Positive, Score]]] = Field(
         default_factory=dict,
