@@ -135,7 +135,7 @@ class _TableFields(Strict):
     published_curves: dict[Name, list[tuple[Positive, Score]]] = Field(
         default_factory=dict,
         description="pairs of update and BLEU on validation text that the report prints, for systems of this table; "
-        "drawn in the figure learning-curves",
+        "drawn in the figure learning-curves, which then shows these systems alone",
     )
     metrics: Annotated[list[Metric], Different] = Field(
         ["bleu", "ter", "chrf"],

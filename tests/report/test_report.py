@@ -291,12 +291,13 @@ def test_the_loss_of_each_system_is_drawn_in_the_tables_unit(built: Built, tmp_p
 
 
 def test_the_reports_own_curve_is_drawn_beside_ours(built: Built, tmp_path: Path) -> None:
-    curves = {name: [fakes.records(400)] for name in ("small", "large")}
-    draw("learning-curves", curves, 512, tmp_path / "curves", {"large": [(100, 2.5), (300, 12.2)]})
+    curves = {name: [fakes.records(400)] for name in ("small", "large", "third")}
+    draw("learning-curves", curves, 512, tmp_path / "curves", {"large": [(100, 2.5), (300, 12.2)], "third": [(9, 1)]})
     drawn, plain = ((folder / name).read_text() for folder, name in (
         (tmp_path, "curves.svg"), (built.layout.figures("toy"), "learning-curves.svg")
     ))  # fmt: skip
     assert "in the report" in drawn and "in the report" not in plain
+    assert "<!-- third -->" in drawn and "<!-- small -->" not in drawn and "<!-- small -->" in plain
     with pytest.raises(ValueError, match="no system 'larg'"):
         fakes.table(published_curves={"larg": [[100, 2.5]]})
 

@@ -114,7 +114,12 @@ def _curves(figure: Figure, axes: Axes, curves: Curves) -> None:
 
 
 def _learning_curves(curves: Curves, out: Path, published: Mapping[str, Points]) -> None:
-    """Draw loss and BLEU against batches in two panels: training text dashed, validation text solid, reports dotted."""
+    """Draw loss and BLEU against batches in two panels: training text dashed, validation text solid, reports dotted.
+
+    Where a report prints curves, only the systems that have one are drawn.
+    """
+    if published:
+        curves = {system: logs for system, logs in curves.items() if system in published}
     canvas, (loss, bleu) = pyplot.subplots(2, 1, figsize=(7.2, 7.2), layout="constrained", sharex=True)
     loss.set_title(TITLES["learning-curves"])
     for axes, event, trained, validated in ((loss, "train", "loss", "loss"), (bleu, "valid", "train_bleu", "bleu")):
