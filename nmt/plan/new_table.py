@@ -26,7 +26,7 @@ from nmt.system.arrays import evenly
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import check_regular, check_writable, write_text
 from nmt.text.filters.judges import scripts_of
-from nmt.text.languages import columns_named
+from nmt.text.languages import UNSPACED, base, columns_named, is_spaceless
 
 HELD_OUT = 1850
 """Validation and test pairs that are cut from much training text, each. A hash chooses them, so there are some more
@@ -35,16 +35,20 @@ LEAST = 50
 """Fewest training pairs that validation or test text is cut from."""
 SAMPLED = 1_000_000
 """Most pairs that updates are estimated from."""
-COLUMNS = ("pieces", "per_word", "layers", "width", "ffn", "dropout", "batch", "passes", "peak")
+COLUMNS = ("pieces", "layers", "width", "ffn", "dropout", "batch", "passes", "peak")
 SIZES: list[tuple[int, tuple[float, ...]]] = [
-    (3_000, (500, 2.4, 2, 128, 256, 0.3, 1024, 40, 0.003)),
-    (60_000, (4000, 1.5, 3, 128, 512, 0.3, 2048, 30, 0.003)),
-    (500_000, (8000, 1.3, 4, 256, 1024, 0.2, 4096, 20, 0.001)),
-    (5_000_000, (16000, 1.3, 6, 512, 2048, 0.1, 8192, 10, 0.0007)),
-    (10**12, (32000, 1.3, 6, 512, 2048, 0.1, 25000, 4, 0.0007)),
+    (3_000, (500, 2, 128, 256, 0.3, 1024, 40, 0.003)),
+    (60_000, (4000, 3, 128, 512, 0.3, 2048, 30, 0.003)),
+    (500_000, (8000, 4, 256, 1024, 0.2, 4096, 20, 0.001)),
+    (5_000_000, (16000, 6, 512, 2048, 0.1, 8192, 10, 0.0007)),
+    (10**12, (32000, 6, 512, 2048, 0.1, 25000, 4, 0.0007)),
 ]
-"""Settings for up to so many training pairs, by the habits of published work on corpora of this size. The pieces per
-word of the first two rows are those of Multi30K and Tatoeba, English and French."""
+"""Settings for up to so many training pairs, by the habits of published work on corpora of this size."""
+PER_WORD = {500: 2.4, 4000: 1.5, 8000: 1.3}
+"""Pieces per word with so many pieces; the first two are those of Multi30K and Tatoeba, English and French."""
+WORD, LONG_WORD = 2.5, 5
+"""Characters that as many pieces stand for as for a word: in Chinese and Japanese, and in other languages without
+spaces. Translations of programs' messages have 1.9 to 3.3, and 4.6 to 9."""
 CORPORA = re.compile(r"^corpora:(?:[ \t]*\{[ \t]*\})?([ \t]*|[ \t]+#.*)(?:\n|\Z)", re.MULTILINE)
 """The line above the corpora in the settings, with its comment; nothing may be on it, or an empty map."""
 
@@ -274,10 +278,8 @@ def _table(name: str, codes: Sequence[str], pairs: int, train: Survey) -> str:
     """The text of the table, with settings that suit the number of pairs."""
     chosen = dict(zip(COLUMNS, next(settings for most, settings in SIZES if pairs <= most), strict=True))
     joint = scripts_of(codes[0]) == scripts_of(codes[1])
-    if train.pairs <= JUDGED:  # so many pieces can be learned: each character and each word
-        learned = len(set.union(*train.distinct)) if joint else min(map(len, train.distinct))
-        chosen["pieces"] = min(chosen["pieces"], learned * pairs // train.pairs)
-    updates = _updates(train, pairs, chosen["per_word"], int(chosen["batch"]))
+    chosen["pieces"] = pieces = _pieces(int(chosen["pieces"]), joint, pairs, train)
+    updates = _updates(train, pairs, [_per_unit(code, pieces) for code in codes], int(chosen["batch"]))
     return TABLE.format(
         name=name, corpus=name, source=codes[0], target=codes[1], test="held_out", updates=updates,
         pairs=f"{pairs:,}" if pairs == train.filled else f"about {pairs:,}",
@@ -286,13 +288,30 @@ def _table(name: str, codes: Sequence[str], pairs: int, train: Survey) -> str:
     )  # fmt: skip
 
 
-def _updates(train: Survey, pairs: int, per_word: float, batch: int) -> int:
+def _pieces(usual: int, joint: bool, pairs: int, train: Survey) -> int:
+    """The size of the vocabulary: the usual one, or what little text teaches; at least two for each character."""
+    sets = train.distinct, train.characters
+    distinct, characters = ([set.union(*sides)] if joint else sides for sides in sets)
+    learned = min(map(len, distinct)) * pairs // train.pairs  # each character and each word
+    return max(min(usual, learned) if train.pairs <= JUDGED else usual, 2 * max(map(len, characters)))
+
+
+def _per_unit(code: str, pieces: int) -> float:
+    """Estimate the pieces per word of a language; of one without spaces, per character."""
+    per_word = float(np.interp(np.log(pieces), np.log(list(PER_WORD)), list(PER_WORD.values())))
+    if not is_spaceless(code):
+        return per_word
+    return min(1, per_word / (WORD if base(code) in UNSPACED else LONG_WORD))
+
+
+def _updates(train: Survey, pairs: int, per_unit: Sequence[float], batch: int) -> int:
     """Estimate the updates of a pass from batches of the surveyed pairs, or of `SAMPLED`, formed as in training.
 
     They are sorted by target, then by source, so the longer side of a batch is padded much in a small corpus.
     """
-    filled = sorted((target, source, count) for (source, target), count in train.words.items() if source and target)
-    lengths = np.array([round(per_word * max(words)) + 2 for *words, _ in filled])  # with both ends of the sentence
+    filled = sorted((target, source, count) for (source, target), count in train.lengths.items() if source and target)
+    longer = [max(source * per_unit[0], target * per_unit[1]) for target, source, _ in filled]
+    lengths = np.rint(longer).astype(int) + 2  # with both ends of the sentence
     ends = np.cumsum([count for *_, count in filled])
     sample = lengths[np.searchsorted(ends, evenly(int(ends[-1]), SAMPLED), side="right")]
     return max(1, round(len(cut(sample, blocks(sample), batch, "tokens")) * pairs / len(sample)))

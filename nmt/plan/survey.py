@@ -13,8 +13,9 @@ from nmt.config.corpus.sources import CustomCorpus
 from nmt.corpora.own import custom_parts
 from nmt.corpora.sources import key
 from nmt.system.errors import ConfigError, DataError, printable
+from nmt.text.characters import length
 from nmt.text.filters.judges import Judge, judge_of
-from nmt.text.languages import is_listed
+from nmt.text.languages import is_listed, is_spaceless
 
 COMPARED = 2_000_000
 """Most pairs whose repetitions are counted; their hashes are in memory."""
@@ -31,8 +32,8 @@ class Survey:
     """What a split's text looks like."""
 
     pairs: int = 0
-    words: Counter[tuple[int, int]] = field(default_factory=Counter)
-    """The number of pairs with so many words on each side."""
+    lengths: Counter[tuple[int, int]] = field(default_factory=Counter)
+    """The number of pairs with so many words on each side; of a language without spaces, so many characters."""
     empty: int = 0
     repeated: int = 0
     equal: int = 0
@@ -40,6 +41,8 @@ class Survey:
     """Of the first `JUDGED` pairs: sides in another language, of each side."""
     distinct: list[set[str]] = field(default_factory=lambda: [set(), set()])
     """Of the first `JUDGED` pairs: words and characters of each side."""
+    characters: list[set[str]] = field(default_factory=lambda: [set(), set()])
+    """Of all pairs: characters of each side."""
     identified: bool = False
     """Whether languages were identified; else only their scripts."""
     first: tuple[str, str] = ("", "")
@@ -51,16 +54,16 @@ class Survey:
         return self.pairs - self.empty
 
     def average(self, side: int) -> float:
-        """Words per line of a side."""
-        return sum(words[side] * pairs for words, pairs in self.words.items()) / max(1, self.pairs)
+        """Words, or characters, per line of a side."""
+        return sum(lengths[side] * pairs for lengths, pairs in self.lengths.items()) / max(1, self.pairs)
 
     def longest(self, side: int, share: float = 0.95) -> int:
-        """The number of words that this share of the lines does not exceed."""
+        """The number of words, or characters, that this share of the lines does not exceed."""
         reached = 0
-        for words, pairs in sorted(self.words.items(), key=lambda item: item[0][side]):
+        for lengths, pairs in sorted(self.lengths.items(), key=lambda item: item[0][side]):
             reached += pairs
             if reached >= share * self.pairs:
-                return words[side]
+                return lengths[side]
         return 0
 
 
@@ -73,11 +76,16 @@ def survey(split: str, source: dict[str, Any], languages: str) -> Survey:
     """
     own = CustomCorpus.model_validate({"train": [source]})
     [part] = custom_parts("new", own, languages)["train"]
+    codes = languages.split("-")
+    spaceless = [is_spaceless(code) for code in codes]
     found, seen, judged = Survey(), set[bytes](), list[tuple[str, str]]()
     for pair in part.lines():
         sides = pair[0], pair[1]
         found.pairs += 1
-        found.words[len(pair[0].split()), len(pair[1].split())] += 1
+        first, second = (length(" ".join(text.split()), each) for text, each in zip(sides, spaceless, strict=True))
+        found.lengths[first, second] += 1
+        for characters, text in zip(found.characters, sides, strict=True):
+            characters.update(text)
         filled = all(text.strip() for text in sides)
         found.empty += not filled
         if filled and found.first == ("", ""):
@@ -92,7 +100,7 @@ def survey(split: str, source: dict[str, Any], languages: str) -> Survey:
             judged.append(sides)
     if found.filled < 10:
         raise DataError(f"{part.name}: expected sentence pairs for {split}, got {found.filled}; give more text")
-    for side, code in enumerate(languages.split("-")):
+    for side, code in enumerate(codes):
         judge, found.identified = _language_judge(code)
         found.others[side] = judge([(pair[side], pair[side]) for pair in judged]).count(False)
         text = " ".join(pair[side] for pair in judged)
@@ -115,8 +123,9 @@ def describe(surveys: Mapping[str, Survey], codes: Sequence[str], corpus: Custom
         for side, code in enumerate(codes):
             others, judged = found.others[side], min(JUDGED, found.pairs)
             what = "language" if found.identified else "script"
+            counted = "characters" if is_spaceless(code) else "words"
             yield (
-                f"  {code}: {found.average(side):.1f} words a line, 95 % of lines up to {found.longest(side)}; "
+                f"  {code}: {found.average(side):.1f} {counted} a line, 95 % of lines up to {found.longest(side)}; "
                 f"{others:,} of the first {judged:,} lines are in another {what}"
             )
             yield f"      {printable(shorten(found.first[side], SHOWN, placeholder=' …'))}"

@@ -13,7 +13,7 @@ from nmt.config import yaml
 from nmt.config.table import load_table
 from nmt.config.workflow import Workflow
 from nmt.corpora.catalogue import fetch
-from nmt.plan.new_table import _columns, _per_mille, _updates, new_table
+from nmt.plan.new_table import _columns, _per_mille, _per_unit, _updates, new_table
 from nmt.plan.plan import Plan
 from nmt.plan.survey import Survey
 from nmt.system.errors import ConfigError, DataError
@@ -119,6 +119,25 @@ def test_a_joint_vocabulary_is_for_languages_of_one_script(project: Path, codes:
     list(new_table("mine", codes, ["a.en", "a.de"], [], [], Path("config.yaml")))
     small = load_table(Path("workflow/tables/mine.yaml")).systems["small"]
     assert small.subwords.joint == joint and small.model.tied == ("all" if joint else "decoder")
+
+
+def test_text_without_spaces_is_counted_by_characters_which_all_have_a_piece(project: Path) -> None:
+    draw = random.Random(1)
+    chinese = ["".join(chr(0x4E00 + draw.randrange(400)) for _ in range(20)) + "\n" for _ in range(400)]
+    (project / "a.zh").write_text("".join(chinese), encoding="utf-8")
+    (project / "b.en").write_text("".join(f"word{draw.randrange(2000)} of text\n" for _ in range(400)))
+    said = "\n".join(new_table("mine", "en-zh_Hant", ["b.en", "a.zh"], [], [], Path("config.yaml")))
+    assert "zh_Hant: 20.0 characters a line, 95 % of lines up to 20;" in said and "en: 3.0 words a line" in said
+    text = Path("workflow/tables/mine.yaml").read_text()
+    characters = len(set("".join(chinese)) - {"\n"})
+    assert load_table(Path("workflow/tables/mine.yaml")).systems["small"].subwords.size == 2 * characters > 500
+    assert "about 7 updates a pass" in text  # 360 pairs of about 17 pieces and both ends
+
+
+def test_pieces_of_languages_without_spaces_are_estimated_from_characters() -> None:
+    assert [_per_unit("en", pieces) for pieces in (100, 500, 4000, 32000)] == [2.4, 2.4, 1.5, 1.3]
+    assert [_per_unit(code, 4000) for code in ("zh", "jpn", "th", "my")] == [0.6, 0.6, 0.3, 0.3]
+    assert 1.7 < _per_unit("en", 2000) < 1.9  # measured: 1.8, of messages of programs
 
 
 def test_one_file_as_both_sides_is_warned_of(project: Path) -> None:
@@ -260,9 +279,9 @@ def test_a_mark_of_byte_order_hides_no_head_line(project: Path) -> None:
 
 def test_updates_count_the_padding_of_sources_in_batches_of_similar_targets() -> None:
     words = Counter({(100 if target % 2 else 1, target): 1 for target in range(1, 101)})
-    assert _updates(Survey(100, words), 100, 1.0, 1020) == 10  # ten pairs each, all padded to 102 pieces
-    assert _updates(Survey(100, words), 1000, 1.0, 1020) == 100
-    assert _updates(Survey(100, words + Counter({(0, 9): 50})), 100, 1.0, 1020) == 10
+    assert _updates(Survey(100, words), 100, [1, 1], 1020) == 10  # ten pairs each, all padded to 102 pieces
+    assert _updates(Survey(100, words), 1000, [1, 1], 1020) == 100
+    assert _updates(Survey(100, words + Counter({(0, 9): 50})), 100, [1, 1], 1020) == 10
 
 
 @pytest.mark.parametrize("pairs", [50, 400, 36_000, 60_000, 400_000, 3_000_000, 10**8, 10**9])
