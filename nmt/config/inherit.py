@@ -13,7 +13,7 @@ from nmt.config.problems.places import INHERITED
 from nmt.config.problems.words import nearest, shown
 from nmt.config.system import Initialise, System
 from nmt.config.types import Strict
-from nmt.config.yaml import VALUES, load_yaml, located, read_config, validate
+from nmt.config.yaml import VALUES, load_yaml, place, read_config, validate
 from nmt.system.errors import ConfigError, DataError, fitting
 from nmt.system.files import digest, read_json, sha256
 
@@ -105,9 +105,7 @@ def read_systems(path: Path, value: Any) -> dict[str, Any]:
 def _with_defaults(path: Path, value: Any) -> dict[str, Any]:
     defaults = value.pop("defaults", None) or {}
     if not isinstance(defaults, dict):
-        raise ConfigError(
-            f"{located(str(path), ['defaults'])}defaults: expected keys and their values, got {shown(defaults)}"
-        )
+        raise ConfigError(f"{place(str(path), ['defaults'])}: expected keys and their values, got {shown(defaults)}")
     if len(value["systems"]) * _count(defaults) > 20 * VALUES:
         raise ConfigError(f"{path}: expected fewer systems or smaller defaults, got too many values to merge")
     return {name: merge(defaults, system) if system else defaults for name, system in value["systems"].items()}
@@ -154,9 +152,7 @@ def _handed_down(parent: Mapping[str, Any], key: str) -> Any:
 
 def _place(path: Path, name: str, *keys: str) -> str:
     """Return ``FILE, line N: KEY`` of a system's ``initialise``, or of one of its keys."""
-    found = ["initialise", *keys]
-    line = located(str(path), ["systems", name, *found], ["defaults", *found])
-    return f"{line or f'{path}: '}systems.{name}.{'.'.join(found)}"
+    return place(str(path), *([*above, "initialise", *keys] for above in (["systems", name], ["defaults"])))
 
 
 def _of_folder(path: Path, name: str, initialise: Initialise) -> tuple[dict[str, Any], dict[str, str]]:

@@ -181,8 +181,11 @@ def _compose(text: str) -> yaml.Node | None:
         return None
 
 
-def located(where: str, *paths: list[Any]) -> str:
-    """Return ``FILE, line N: `` of the first of some key paths that the YAML file ``where`` has; empty without one."""
+def place(where: str, *paths: list[Any]) -> str:
+    """Return ``FILE, line N: KEY`` of the first of some key paths that a YAML file has; of none, ``FILE: KEY``."""
     root = _compose(read_config(Path(where)))
-    lines = [line for path in paths for depth, line, _ in [descend(root, path)] if depth == len(path)]
-    return f"{where}, line {lines[0]}: " if lines else ""
+    for path in paths:
+        depth, line, _ = descend(root, path)
+        if depth == len(path):
+            return f"{where}, line {line}: {'.'.join(map(str, path))}"
+    return f"{where}: {'.'.join(map(str, paths[0]))}"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt.config.corpus.sources import CustomCorpus, TextSource, sources_with
-from nmt.config.yaml import located
+from nmt.config.yaml import place
 from nmt.corpora.formats import markup, packed, tables
 from nmt.corpora.overlap import HeldOut, warn_of_overlap
 from nmt.corpora.parts import Part, aligned, write_split
@@ -41,8 +41,8 @@ def check_files(name: str, custom: CustomCorpus, languages: str, settings: str |
                 if not path.is_file():
                     got = "expected a file, got a folder; name a file in it" if path.is_dir() else "no such file"
                     forms = [[*keys, *index, *file] for index in ([number], []) for file in (["files", key], [key])]
-                    place = located(settings, *forms) if settings else ""
-                    raise ConfigError(f"{place}{where}.{key}: {path}: {got}; paths start at {Path.cwd()}")
+                    where = place(settings, *forms) if settings else f"{where}.{key}"
+                    raise ConfigError(f"{where}: {path}: {got}; paths start at {Path.cwd()}")
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from nmt.config.system import System, why_unselectable, why_unsupported
 from nmt.config.table import Row, Table
 from nmt.config.training import check_mixing
 from nmt.config.workflow import Workflow
+from nmt.config.yaml import place
 from nmt.corpora.catalogue import (
     TRAIN_SAMPLE,
     TRAINING,
@@ -25,11 +26,11 @@ from nmt.corpora.catalogue import (
 from nmt.plan.helpers import (
     SystemKey,
     check_helpers,
-    check_no_wildcards,
     check_own_files,
     check_parents,
     place_of_added,
     translator,
+    why_misread,
     with_helpers,
 )
 from nmt.plan.layout import Layout, table_path
@@ -148,16 +149,20 @@ def check_ensembles(name: str, table: Table, settings: Workflow) -> None:
 
 def check_table_files(name: str, table: Table) -> None:
     """Reject translations and alignments whose file does not exist, or has a path that Snakemake misreads."""
-    files = [(f"row '{row.label}': hypotheses", row.hypotheses) for row in table.rows]
-    files += [(f"systems.{key}.alignments", system.alignments) for key, system in table.systems.items()]
-    for key, file in files:
-        if file and not file.is_file():
-            got = "a folder" if file.is_dir() else "no such file"
-            raise ConfigError(
-                f"{table_path(name)}: {key}: {file}: expected a file, got {got}; paths start at {Path.cwd()}"
-            )
-        if file:
-            check_no_wildcards(file, f"{table_path(name)}: {key}")
+    files: list[tuple[Path | None, list[list[str | int]]]]
+    files = [(row.hypotheses, [["rows", number, "hypotheses"]]) for number, row in enumerate(table.rows)]
+    for key, system in table.systems.items():
+        files.append((system.alignments, [["systems", key, "alignments"], ["defaults", "alignments"]]))
+    for file, paths in files:
+        if file and (fault := _fault(file)):
+            raise ConfigError(f"{place(str(table_path(name)), *paths)}: {file}: {fault}")
+
+
+def _fault(file: Path) -> str | None:
+    """Return why a file cannot be an input of the workflow, or None if it can."""
+    if file.is_file():
+        return why_misread(file)
+    return f"expected a file, got {'a folder' if file.is_dir() else 'no such file'}; paths start at {Path.cwd()}"
 
 
 def check_alignments(name: str, table: Table, settings: Workflow) -> None:

@@ -125,16 +125,15 @@ def check_own_files(systems: Iterable[System], settings: Workflow, where: str | 
             if custom := settings.corpora.get(text.corpus):
                 check_files(text.corpus, custom, text.languages, where)
                 for path in custom.local:
-                    check_no_wildcards(path, f"corpora.{text.corpus}")
+                    if why := why_misread(path):
+                        raise ConfigError(f"corpora.{text.corpus}: {path}: {why}")
 
 
-def check_no_wildcards(path: Path, where: str) -> None:
-    """Reject a path that Snakemake misreads."""
+def why_misread(path: Path) -> str | None:
+    """Return why Snakemake misreads a path, or None if it does not."""
     if {"{", "}"} & set(str(path)):
-        raise ConfigError(
-            f"{where}: {path}: expected a path without {{ and }}, in which Snakemake sees wildcards; rename it, or "
-            "link to it"
-        )
+        return "expected a path without { and }, in which Snakemake sees wildcards; rename it, or link to it"
+    return None
 
 
 def place_of_added(table: str, name: str, system: System) -> str:

@@ -168,6 +168,23 @@ def test_parents_that_do_not_exist_are_told_with_their_place(tmp_path: Path, ini
         load(tmp_path, "one", one=systems)
 
 
+@pytest.mark.parametrize(
+    ("initialise", "message"),
+    [
+        (
+            {"system": "parnet"},
+            r"line 4: defaults\.initialise\.system: .* has no system 'parnet'; did you mean 'parent'",
+        ),
+        ({"folder": "no"}, r"line 4: defaults\.initialise\.folder: no: expected a model directory, got no such folder"),
+    ],
+)
+def test_a_wrong_parent_of_all_systems_is_told_where_it_is_written(
+    tmp_path: Path, initialise: Any, message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        load(tmp_path, "one", one={"parent": PARENT, "child": CHILD, "defaults": {"initialise": initialise}})
+
+
 FAULTY = """\
 caption: c
 tests: [test]

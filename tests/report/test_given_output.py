@@ -19,7 +19,7 @@ from nmt.report.write import report
 from nmt.reproduce.runs import scoring_of_outputs
 from nmt.scoring.files import score_output
 from nmt.system.errors import ConfigError, DataError
-from nmt.system.files import read_json
+from nmt.system.files import read_json, write_text
 
 THEIRS = [german if number else "Ein Hund rennt." for number, (_, german) in enumerate(fakes.PAIRS)]
 ROWS = [*fakes.TABLE["rows"], {"label": "Theirs", "hypotheses": "theirs.de", "against": "Large"}]  # type: ignore[misc]
@@ -132,7 +132,11 @@ def test_translations_that_are_not_as_many_as_the_references(plan: Plan) -> None
 def test_a_missing_file_is_named_before_any_work(plan: Plan) -> None:
     check_table_files("toy", plan.tables["toy"])
     Path("theirs.de").unlink()
-    with pytest.raises(ConfigError, match=r"row 'Theirs': hypotheses: theirs\.de: expected a file, got no such file"):
+    rows = [row.model_dump(mode="json", include={"label", "hypotheses"}) for row in plan.tables["toy"].rows]
+    write_text(Path("workflow/tables/toy.yaml"), json.dumps({"rows": rows}, indent=0))
+    with pytest.raises(
+        ConfigError, match=r"toy\.yaml, line \d+: rows\.\d\.hypotheses: theirs\.de: expected a file, got no such file"
+    ):
         check_table_files("toy", plan.tables["toy"])
 
 

@@ -130,12 +130,17 @@ def test_a_system_with_a_parent_is_estimated(own: Path, monkeypatch: pytest.Monk
 
 def test_missing_files_stop_it(own: Path) -> None:
     (own / "test.de").unlink()
-    message = f"corpora.mine.tests.held_out.de: test.de: no such file; paths start at {own}\n"
     text = "tables: [mine]\ncorpora:\n  mine:\n    train: &a {en: train.en, de: train.de}\n    valid: *a\n    tests:\n"
     files = "{en: test.en, de: test.de}"
-    for form, line in ((files, 7), (f"{{files: {files}}}", 7), (f"\n      - {files}", 8), (f"[files: {files}]", 7)):
+    for form, line, key in (
+        (files, 7, "de"),
+        (f"{{files: {files}}}", 7, "files.de"),
+        (f"\n      - {files}", 8, "0.de"),
+        (f"[files: {files}]", 7, "0.files.de"),
+    ):
         (own / "config.yaml").write_text(f"{text}      held_out: {form}\n")
-        assert run("check", "mine") == (1, f"nmt: config.yaml, line {line}: {message}")
+        where = f"config.yaml, line {line}: corpora.mine.tests.held_out.{key}"
+        assert run("check", "mine") == (1, f"nmt: {where}: test.de: no such file; paths start at {own}\n")
 
 
 @pytest.mark.parametrize("path", ["workflow/tables/mine.yaml", "mine.yaml", "../mine"])

@@ -25,7 +25,7 @@ from nmt.models.loss import guided_alignment
 from nmt.plan.checks import check_alignments, check_table_files
 from nmt.plan.plan import Plan
 from nmt.system.errors import ConfigError, DataError
-from nmt.system.files import DROPPED, read_json
+from nmt.system.files import DROPPED, read_json, write_text
 from nmt.text.subwords import Vocabulary, learn
 from nmt.training.experiment import Experiment
 from nmt.training.gradients import Gradients
@@ -226,7 +226,7 @@ def test_the_command_needs_both_the_loss_and_the_file(copy_corpus: Path, links: 
 SYSTEM: dict[str, Any] = {"corpus": "scenes", "languages": "en-de", "training": {"updates": 1, "guided_alignment": {}}}
 
 
-def test_tables_name_the_file(tmp_path: Path) -> None:
+def test_tables_name_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValidationError, match="need each other"):
         System.model_validate(SYSTEM)
     with pytest.raises(ValidationError, match="needs a model with attention"):
@@ -234,10 +234,14 @@ def test_tables_name_the_file(tmp_path: Path) -> None:
     rows = [{"label": "r", "system": "one"}]
     systems = {"one": SYSTEM | {"alignments": str(tmp_path / "links")}}
     table = Table.model_validate({"caption": "c", "tests": ["test"], "systems": systems, "rows": rows})
-    with pytest.raises(
-        ConfigError, match=r"one\.yaml: systems\.one\.alignments: .*links: expected a file, got no such"
+    monkeypatch.chdir(tmp_path)
+    for place, yaml in (
+        ("line 2: systems.one.alignments", "systems:\n  one: {alignments: links}\n"),
+        ("line 3: defaults.alignments", "systems: {one: {}}\ndefaults:\n  alignments: links\n"),
     ):
-        check_table_files("one", table)
+        write_text(Path("workflow/tables/one.yaml"), yaml)
+        with pytest.raises(ConfigError, match=rf"one\.yaml, {place}: .*links: expected a file, got no such"):
+            check_table_files("one", table)
     (tmp_path / "links").touch()
     check_table_files("one", table)
     assert str(tmp_path / "links") in Plan(Workflow(tables=["one"]), {"one": table}).inputs("one")
