@@ -8,13 +8,13 @@ from typing import Any, Self
 from pydantic import ValidationError
 
 from nmt.config.data import Cleaning, InheritedSubwords, Subwords
-from nmt.config.models import ModelConfig, TransformerConfig, stored_model
+from nmt.config.models import ModelConfig, TransformerConfig, fitting_model, stored_model
 from nmt.config.problems.places import INHERITED
 from nmt.config.problems.words import nearest, shown
 from nmt.config.system import Initialise, System
 from nmt.config.types import Strict
 from nmt.config.yaml import VALUES, load_yaml, place, read_config, validate
-from nmt.system.errors import ConfigError, DataError, fitting
+from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import digest, read_json, sha256
 
 LEARNED = ("kind", "size", "joint", "ids")
@@ -58,7 +58,7 @@ class ModelFolder:
         config, recipe, made = (read_json(folder / f"{name}.json") for name in ("config", "cleaning", "provenance"))
         if "members" in config:
             raise ConfigError(f"{folder}: expected a model, got an ensemble; name one of its models")
-        with fitting(folder, "a model directory", "write it again with `nmt average`"):
+        with fitting_model(folder):
             model = stored_model(config["model"], folder)
             learned = made["subwords"]
             return cls(

@@ -2,7 +2,8 @@
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -19,8 +20,10 @@ from pydantic import (
 )
 
 from nmt.config.choices import Network
+from nmt.config.problems.shapes import is_tag
 from nmt.config.types import Number, Positive, Probability, Strict
-from nmt.system.errors import SHOWN, DataError
+from nmt.system.errors import SHOWN, DataError, fitting
+from nmt.system.files import read_json
 
 Backbone = Network | Literal["descriptions"]
 #: Columns of the features: channels of a network's last convolution, or the width of the vectors of descriptions.
@@ -319,6 +322,25 @@ ModelConfig = Annotated[
     | Annotated[MultimodalConfig, Tag("<multimodal>")],
     Discriminator(_kind),
 ]
+
+
+@contextmanager
+def fitting_model(folder: Path) -> Iterator[None]:
+    """Turn errors about the content of a model directory into one DataError; a newer nmt may have more settings."""
+    with fitting(folder, "a model directory", "write it again with `nmt average`"):
+        try:
+            yield
+        except ValidationError as error:
+            problem = error.errors()[0]
+            if problem["type"] not in ("extra_forbidden", "literal_error"):
+                raise
+            key = ".".join(str(part) for part in problem["loc"] if not is_tag(part))
+            got = f"the unknown key {key}" if problem["type"] == "extra_forbidden" else f"{key}: {problem['input']}"
+            made = read_json(file) if (file := folder / "provenance.json").exists() else {}
+            raise DataError(
+                f"{folder}: expected settings that this nmt knows, got {got[:SHOWN]}; if a newer nmt wrote the folder "
+                f"(code {made.get('averaged_by', 'unknown')}), use that one; else correct the setting"
+            ) from None
 
 
 def stored_model(value: Any, folder: Path) -> ModelConfig:

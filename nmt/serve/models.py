@@ -11,6 +11,7 @@ import numpy as np
 
 from nmt.config.choices import Engine
 from nmt.config.decoding import Decoding
+from nmt.config.models import fitting_model
 from nmt.report.figures.attention_maps import PARTS, sub_layer
 from nmt.serve.limits import MBR_PIECES, NAME, PIECES, TEXT, TEXT_PIECES, WORDS, Refused, shown
 from nmt.system.errors import ConfigError, printable
@@ -20,7 +21,7 @@ from nmt.text.cleaner import Cleaner
 from nmt.translation.directions import choose_direction
 from nmt.translation.sentences import Sentences, combined
 from nmt.translation.standalone import SETTINGS, ExportedModel
-from nmt.translation.translator import Translation, Translator, fitting
+from nmt.translation.translator import Translation, Translator
 
 Result = TypeVar("Result")
 MARKUP = re.compile(r"<(?:/?[A-Za-z][^<>]*|!--.*?--|![A-Za-z][^<>]*)>", re.DOTALL)
@@ -279,7 +280,7 @@ def load(folders: Sequence[Path], device: str, threads: int | None, engine: Engi
     """
     models: dict[str, ServedModel] = {}
     for folder in folders:
-        with fitting(folder):
+        with fitting_model(folder):
             is_export = (folder / SETTINGS).is_file()
             loaded = ExportedModel(folder, device, threads) if is_export else Translator.load(folder, device, threads)
             name = _unique(_name(folder), models)

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nmt.config.models import stored_model
+from nmt.config.models import fitting_model, stored_model
 from nmt.config.selection import START
 from nmt.data import card
 from nmt.data.encoded import read_meta
@@ -112,7 +112,7 @@ def ensemble(models: Sequence[Path], out: Path) -> None:
         raise ConfigError("expected different models for an ensemble, got one twice; name each once")
     for model in models:
         check_model_directory(model)
-        with fitting(model, "a model directory", "write it again with `nmt average`"):
+        with fitting_model(model):
             differs = _differences(model, models[0])
         if differs:
             raise ConfigError(

@@ -5,9 +5,10 @@ from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 
 from nmt.config.decoding import Decoding
+from nmt.config.models import fitting_model
 from nmt.system.warnings import say
 from nmt.text.languages import LISTED, UNSPACED, base
-from nmt.translation.translator import Translation, Translator, fitting
+from nmt.translation.translator import Translation, Translator
 
 _KHMER_STOP = re.compile(r"(?<=[។៕])\s+")  # sentencex does not know them
 _NUMBER = re.compile(r"\d+\.")  # of a list
@@ -54,7 +55,7 @@ class Sentences:
         def count(text: str) -> int:
             return len(translator.encode([translator.clean(text)])[0])
 
-        with fitting(translator.folder):
+        with fitting_model(translator.folder):
             pieces = translator.provenance.get("data", {}).get("train", {})
             growth = pieces.get("target_pieces", 0) / max(1, pieces.get("source_pieces", 1))
         return cls(translator.languages, count, limit, growth)

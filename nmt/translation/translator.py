@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing
+from contextlib import closing
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -15,14 +15,14 @@ from torch import Tensor
 
 from nmt.config.data import Cleaning
 from nmt.config.decoding import Decoding
-from nmt.config.models import ModelConfig, Shown, has_attention, stored_model
+from nmt.config.models import ModelConfig, Shown, fitting_model, has_attention, stored_model
 from nmt.config.types import amount
 from nmt.data.features import Pictures, no_pictures, pictures_of_split
 from nmt.data.order import cut
 from nmt.models.base import Decoder, TranslationModel
 from nmt.models.build import build_empty
 from nmt.models.search import Ensemble, Hypothesis, search
-from nmt.system import errors, machine
+from nmt.system import machine
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import read_json
 from nmt.system.warnings import warn
@@ -59,11 +59,6 @@ class Attentions:
     ``source``. The columns of ``source`` and ``encoder`` are ``source``, those of ``decoder`` the input pieces
     ``target[:-1]``, those of ``image`` the regions of the picture. Only multimodal models have ``image``. A model
     without attention has no weights."""
-
-
-def fitting(folder: Path) -> AbstractContextManager[None]:
-    """Turn errors about the content of a model directory into one DataError."""
-    return errors.fitting(folder, "a model directory", "write it again with `nmt average`")
 
 
 def _members(weights: Mapping[str, Tensor]) -> list[dict[str, Tensor]]:
@@ -133,7 +128,7 @@ class Translator:
         """
         folder = Path(folder)
         check_model_directory(folder)
-        with fitting(folder):
+        with fitting_model(folder):
             return cls(folder, machine.prepare(device, 1 if workers > 1 else threads), workers)
 
     def toward(self, target: str | None, source: str | None = None) -> "Translator":

@@ -9,7 +9,7 @@ import yaml
 
 from nmt.config.corpus.noise import Noise
 from nmt.config.data import InheritedSubwords
-from nmt.config.inherit import why_unfit
+from nmt.config.inherit import ModelFolder, merge, why_unfit
 from nmt.config.models import ModelConfig, MultimodalConfig, RecurrentConfig, TransformerConfig
 from nmt.config.system import System
 from nmt.config.table import load_table
@@ -17,8 +17,8 @@ from nmt.config.training import Training
 from nmt.config.yaml import parse
 from nmt.plan.layout import Layout
 from nmt.plan.systems import experiment, published_config
-from nmt.system.errors import ConfigError
-from nmt.system.files import write_json
+from nmt.system.errors import ConfigError, DataError
+from nmt.system.files import read_json, write_json
 
 PARENT: dict[str, Any] = {
     "corpus": "multi30k",
@@ -213,6 +213,29 @@ def test_faults_of_a_parent_are_told_once_where_they_are_written(tmp_path: Path)
     with pytest.raises(ConfigError) as error:
         load(tmp_path, "two", two={"parent": PARENT, "new": {**CHILD, "initialise": {"system": "one/parent"}}})
     assert str(error.value).splitlines() == [lowercase, width]
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "got"),
+    [
+        ("config", {"model": {"dropout": {"new": 1}}}, "the unknown key dropout.new"),
+        ("config", {"model": {"activation": "new"}}, "activation: new"),
+        ("cleaning", {"cleaning": {"new": 1}}, "the unknown key new"),
+        ("provenance", {"subwords": {"subwords": {"new": 1}}}, "the unknown key new"),
+    ],
+)
+def test_settings_of_a_newer_version_are_named_with_it(
+    tmp_path: Path, file: str, change: dict[str, Any], got: str
+) -> None:
+    folder = write_folder(tmp_path / "model")
+    for name, values in (("provenance", {"averaged_by": "abc123"}), (file, change)):
+        write_json(folder / f"{name}.json", merge(read_json(folder / f"{name}.json"), values))
+    with pytest.raises(DataError) as error:
+        ModelFolder.read(folder)
+    assert str(error.value) == (
+        f"{folder}: expected settings that this nmt knows, got {got}; if a newer nmt wrote the folder (code abc123), "
+        "use that one; else correct the setting"
+    )
 
 
 def test_folders_that_are_no_single_model_or_another_are_refused(tmp_path: Path) -> None:

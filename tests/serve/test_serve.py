@@ -784,7 +784,7 @@ def _wrong_setting(model: Path) -> None:
         (_no_key, "config.json: expected the key vocabulary, got none"),
         (_wrong_type, "cleaning.json: expected keys and their values, got ['en', 'de']"),
         (_not_json, "config.json: expected JSON"),
-        (_wrong_setting, "expected a model directory, got one whose files do not fit"),
+        (_wrong_setting, "expected settings that this nmt knows, got the unknown key widht; if a newer nmt wrote"),
         (lambda model: (model / "target.model").unlink(), "target.model"),
     ],
 )
