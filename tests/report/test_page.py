@@ -180,8 +180,11 @@ def browse(file: Path, *options: str) -> str:
 @pytest.mark.parametrize("width", [500, 1300])
 def test_a_browser_shows_it(results: Path, tmp_path: Path, width: int) -> None:
     text = (results.parent / "report.html").read_text(encoding="utf-8")
-    long = f'<dd class="reference">{"la" * 300}'  # as a poor model repeats itself
-    text = text.replace('<dd class="reference">', long).replace("<details>", "<details open>")
+    for place in ('<dd class="reference">', '<ul class="notes">'):
+        text = text.replace(
+            place, f"{place}<span>{'la' * 300}</span>"
+        )  # as a poor model repeats itself, or the path of a file
+    text = text.replace("<details>", "<details open>")
     (tmp_path / "report.html").write_text(text.replace("</body>", f"{LOOK}</body>"), encoding="utf-8")
     shown = browse(tmp_path / "report.html", f"--window-size={width},900", "--dump-dom")
     found = re.search(r"data-seen=\"([^\"]*)\"", shown)
