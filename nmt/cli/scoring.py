@@ -265,10 +265,14 @@ def _metric_name(metric: str) -> str:
 
 
 def _about(result: dict[str, Any]) -> str:
+    from nmt.report.grids import LOWER
+
+    measured = result["scores"] if "scores" in result else result["metrics"]
+    lower = f"{', '.join(_metric_name(metric) for metric in measured if metric in LOWER)}: lower is better"
     if result["case"] == "counted":
-        return "TER: lower is better; it ignores case."
+        return f"{lower}; TER ignores case."
     advice = "" if result["tokenize"] == "moses" else "; --cased counts it, except in TER"
-    return f"TER: lower is better. Case is ignored{advice}."
+    return f"{lower}. Case is ignored{advice}."
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:

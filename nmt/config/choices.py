@@ -19,8 +19,9 @@ Quantization = Literal[
 QUANTIZATIONS: tuple[Quantization, ...] = get_args(Quantization)
 Engine = Literal["torch", "ctranslate2", "auto"]
 ENGINES: tuple[Engine, ...] = get_args(Engine)
+OnRequest = Literal["chrfpp", "spbleu", "bleu1", "bleu2", "bleu3", "meteor", "meteor_nltk", "language"]
 #: Metrics that are computed only for the tables that ask for them.
-ON_REQUEST = ("chrfpp", "spbleu", "bleu1", "bleu2", "bleu3", "meteor", "meteor_nltk", "language")
+ON_REQUEST: tuple[OnRequest, ...] = get_args(OnRequest)
 Tokenizer = Literal["13a", "intl", "zh", "ja-mecab", "ko-mecab", "char", "none", "moses"]
 TOKENIZERS: tuple[Tokenizer, ...] = get_args(Tokenizer)
 

@@ -146,6 +146,11 @@ class BaseTransformerConfig(Strict):
         """Number of heads of keys and values."""
         return self.key_value_heads or self.heads
 
+    @property
+    def source_attentions(self) -> tuple[int, int]:
+        """Number of layers that attend to the source, and of heads in each."""
+        return self.decoder_layers or self.layers, self.heads
+
 
 class TransformerConfig(BaseTransformerConfig):
     """Encoder-decoder Transformer (Vaswani and others 2017)."""
@@ -310,6 +315,11 @@ class RecurrentConfig(Strict):
             )
         return self
 
+    @property
+    def source_attentions(self) -> tuple[int, int]:
+        """Number of layers that attend to the source, and of heads in each; 0 and 0 without attention."""
+        return (0, 0) if self.attention.kind == "none" else (1, 1)
+
 
 def _kind(value: Any) -> str:
     kind = value.get("kind", "transformer") if isinstance(value, dict) else getattr(value, "kind", "transformer")
@@ -370,9 +380,4 @@ def stored_model(value: Any, folder: Path) -> ModelConfig:
 
 def has_attention(model: ModelConfig) -> bool:
     """Return whether a model has attention over its source."""
-    return model.kind != "recurrent" or model.attention.kind != "none"
-
-
-def source_attentions(model: ModelConfig) -> tuple[int, int]:
-    """Return the number of layers, and of heads in each, that attend to the source; a recurrent model has one."""
-    return (1, 1) if model.kind == "recurrent" else (model.decoder_layers or model.layers, model.heads)
+    return model.source_attentions != (0, 0)

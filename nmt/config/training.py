@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from nmt.config.models import ModelConfig, MultimodalConfig, RecurrentConfig, has_attention, source_attentions
+from nmt.config.models import BaseTransformerConfig, ModelConfig, MultimodalConfig, RecurrentConfig, has_attention
 from nmt.config.problems.words import nearest
 from nmt.config.types import (
     AboveZero,
@@ -289,8 +289,10 @@ def check_passes(model: ModelConfig, training: Training) -> None:
 
 def check_activation_checkpointing(model: ModelConfig, training: Training) -> None:
     """Raise ValueError if layers that cannot be computed again should be."""
-    if training.activation_checkpointing and isinstance(model, RecurrentConfig):
-        raise ValueError("training.activation_checkpointing needs a Transformer, got a recurrent model; leave it out")
+    if training.activation_checkpointing and not isinstance(model, BaseTransformerConfig):
+        raise ValueError(
+            f"training.activation_checkpointing needs a Transformer, got model.kind: {model.kind}; leave it out"
+        )
 
 
 def check_guided(model: ModelConfig, training: Training) -> None:
@@ -299,7 +301,7 @@ def check_guided(model: ModelConfig, training: Training) -> None:
     if guided is None:
         return
     if not has_attention(model):
-        raise ValueError("training.guided_alignment needs a model with attention, got attention: none; leave it out")
-    for key, most in zip(("layer", "head"), source_attentions(model), strict=True):
+        raise ValueError("training.guided_alignment needs a model with attention, got one without; leave it out")
+    for key, most in zip(("layer", "head"), model.source_attentions, strict=True):
         if (number := getattr(guided, key)) and number > most:
             raise ValueError(f"training.guided_alignment.{key}: expected 1 to {most}, got {number}")

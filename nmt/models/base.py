@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from nmt.config.models import ModelConfig
 from nmt.models.attention import VECTOR
+from nmt.system.errors import ConfigError
 from nmt.system.machine import pytorch_kernels
 
 
@@ -88,7 +89,7 @@ class TranslationModel(nn.Module, Decoder):
     ) -> tuple[Tensor, Tensor]:
         """Run the model with teacher forcing, and watch the attention of one decoder layer over the source.
 
-        Only guided alignment calls this; a model without attention does not need it.
+        Only guided alignment calls this; a model that lacks it refuses guided alignment.
 
         Args:
             source: ids (B, S).
@@ -98,8 +99,14 @@ class TranslationModel(nn.Module, Decoder):
 
         Returns:
             Decoder outputs (B, T, D), and weights (B, H, T, S) with their gradients, before dropout.
+
+        Raises:
+            ConfigError: the model lacks this method.
         """
-        raise NotImplementedError(f"the attention of {type(self).__name__} cannot be watched")
+        raise ConfigError(
+            f"training.guided_alignment: expected a model with forward_watched, got {type(self).__name__}, which lacks "
+            "it; leave guided_alignment out, or write the method"
+        )
 
     def lay_out_for_search(self) -> Self:
         """Change the memory layout of the linear layers so that MKL multiplies the few rows of a search fast.

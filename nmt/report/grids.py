@@ -21,6 +21,8 @@ NAMES = {
 TITLE = 80
 """Characters of a caption's first sentence that can be a title."""
 NLL = ("nll_train", "nll_valid")
+LOWER = {"ter", *NLL}
+"""Metrics of which a lower score is better."""
 SHOWN = ("bleu", "ter", "chrf", "meteor")  # the metrics of tables that name none
 PER_PIECE = {"loss", "loss-by-system", "accuracy", "learning-curves"}
 """Figures of quantities per piece, which depend on the vocabulary. All are drawn from logs of trainings."""
@@ -117,7 +119,7 @@ def _best(data: Json, columns: Sequence["_Column"], first: int) -> set[tuple[int
     }
     detokenised = [_mean(row.get("scores", {}).get("detokenised", {}), "bleu") for row in rows]
     values[first + len(columns)] = detokenised
-    lower = {n for n, column in enumerate(columns, first) if column.metric in ("ter", *NLL)}
+    lower = {n for n, column in enumerate(columns, first) if column.metric in LOWER}
     references, case = [row.get("references_sha256", {}).get("tokenised") for row in rows], _lowercase(data)
     best = set()
     for cell, figures in values.items():
@@ -251,7 +253,7 @@ def _about(data: Json) -> list[str]:
 def _about_ours(data: Json, trained: Sequence[Json]) -> list[str]:
     """What our scores are, and on which text."""
     shown = [column.metric for column in _columns(data) if column.kind == "ours"]
-    names = [NAMES[metric] + " (lower is better)" * (metric == "ter") for metric in shown if metric not in NLL]
+    names = [NAMES[metric] + " (lower is better)" * (metric in LOWER) for metric in shown if metric not in NLL]
     listed = " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
     tokenised = f"{listed} on the cleaned, tokenised text; beside them " if listed else ""
     delta = " Δ is ours minus published." if any(row.get("difference") for row in trained) else ""

@@ -5,7 +5,6 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from nmt.config.models import source_attentions
 from nmt.config.training import Training
 from nmt.data.batches import Batch
 from nmt.models.base import TranslationModel
@@ -90,7 +89,7 @@ class Gradients:
         if guided is None:
             return self._model(*arguments), None
         assert batch.links is not None, "a training with guided alignment has links"
-        layers = source_attentions(self._model.config)[0]
+        layers = self._model.config.source_attentions[0]
         outputs, weights = self._model.forward_watched(*arguments, (guided.layer or max(1, layers - 1)) - 1)
         chosen = weights[:, guided.head - 1] if guided.head else weights.mean(1)
         loss = guided.weight * guided_alignment(chosen, batch.links)

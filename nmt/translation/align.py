@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nmt.config.models import source_attentions
 from nmt.data.alignments import parse_links
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.lines import read_lines
@@ -55,7 +54,7 @@ def align(
     """
     if not translator.has_attention:
         raise ConfigError("nmt align: expected a model with attention, got one without; name another")
-    heads = source_attentions(translator.model.config)[1]
+    heads = translator.model.config.source_attentions[1]
     if head and head > heads:
         raise ConfigError(f"--head: expected 1 to {heads}, got {head}")
     alignments, cleaned = [], [translator.clean(source) for source in sources]

@@ -11,11 +11,22 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "how-to" / "add-an-architecture.md"
-SHAPES = (
-    "from nmt.models.build import build, outline; assert outline(BagConfig(kind='bag'), [9, 9], 0, 10**6); "
-    "assert not build(BagConfig(kind='bag'), 9, 9, 0).waits_for_gpu"
-)
-REFERENCE = "from generate import configuration; assert 'of kind `bag`' in configuration()"
+CHECKS = """
+import pytest, torch
+from generate import configuration
+from nmt.config.models import has_attention
+from nmt.config.training import Training, check_activation_checkpointing
+from nmt.models.build import build, outline
+from nmt.system.errors import ConfigError
+
+bag = BagConfig(kind="bag")
+assert outline(bag, [9, 9], 0, 10**6) and not build(bag, 9, 9, 0).waits_for_gpu and not has_attention(bag)
+assert "of kind `bag`" in configuration()
+with pytest.raises(ValueError, match="needs a Transformer, got model.kind: bag"):
+    check_activation_checkpointing(bag, Training(updates=1, activation_checkpointing=True))
+with pytest.raises(ConfigError, match="expected a model with forward_watched, got Bag"):
+    build(bag, 9, 9, 0).forward_watched(torch.ones(1, 3), torch.ones(1, 3), None, 0)
+"""
 
 
 def add(path: Path, *changes: tuple[str, str]) -> None:
@@ -40,8 +51,7 @@ def test_its_steps_add_a_model_that_can_be_loaded(tmp_path: Path) -> None:
     add(tmp_path / "nmt/models/build.py", (before, added), ("    return Transformer(config,", line))
     (tmp_path / "nmt/models/bag.py").write_text(module, encoding="utf-8")
     (tmp_path / "test_bag.py").write_text(test, encoding="utf-8")
-    checks = f"{imports}{SHAPES}; {REFERENCE}"
-    for words in (["-m", "pytest", "-q", "-p", "no:cacheprovider", "test_bag.py"], ["-c", checks]):
+    for words in (["-m", "pytest", "-q", "-p", "no:cacheprovider", "test_bag.py"], ["-c", imports + CHECKS]):
         env = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT / 'docs'}"}
         done = subprocess.run([sys.executable, *words], cwd=tmp_path, env=env, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr

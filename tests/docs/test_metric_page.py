@@ -15,7 +15,6 @@ PAGE = ROOT / "docs" / "how-to" / "add-a-metric.md"
 PLACES = [  # of the page's blocks, in their order: the module, and what follows the new lines there
     ("config/choices.py", '"chrfpp",'),
     ("scoring/score.py", "return standard"),
-    ("config/table.py", '"chrfpp",'),
     ("config/table.py", "chrfpp: Score"),
     ("report/grids.py", '"chrfpp":'),
 ]

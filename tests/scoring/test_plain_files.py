@@ -175,7 +175,7 @@ def test_what_is_said_of_case_holds_for_ter(tmp_path: Path) -> None:
         write(tmp_path / name, lines) for name, lines in [("r", CASED), ("h", [*map(str.lower, CASED)])]
     )
     _, counted = run("score", lower, "--reference", reference, "--cased")
-    assert re.search("^TER +0.00 ", counted, re.MULTILINE) and "TER: lower is better; it ignores case." in counted
+    assert re.search("^TER +0.00 ", counted, re.MULTILINE) and "TER: lower is better; TER ignores case." in counted
     _, ignored = run("score", lower, "--reference", reference)
     assert "Case is ignored; --cased counts it, except in TER." in ignored
     _, cleaned = run("score", lower, "--reference", reference, "--tokenize", "moses", "--languages", "en-de")

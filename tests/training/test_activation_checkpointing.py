@@ -63,5 +63,5 @@ def test_gradients_are_the_same_to_the_bit_and_less_is_kept(
 
 def test_a_recurrent_model_is_refused() -> None:
     training = {"updates": 1, "activation_checkpointing": True}
-    with pytest.raises(ValidationError, match="activation_checkpointing needs a Transformer, got a recurrent model"):
+    with pytest.raises(ValidationError, match=r"needs a Transformer, got model\.kind: recurrent"):
         Experiment.model_validate({"model": {"kind": "recurrent"}, "training": training})
