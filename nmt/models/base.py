@@ -62,7 +62,7 @@ class TranslationModel(nn.Module, Decoder):
 
     config: ModelConfig
     pad: int  # id of padding
-    waits_for_gpu: bool  # whether `forward` reads a number from the GPU, e.g. sentence lengths; CUDA graphs forbid it
+    waits_for_gpu = True  # whether `forward` reads a number from the GPU, e.g. sentence lengths; CUDA graphs forbid it
     activation_checkpointing = False  # whether a training computes layers again for the backward pass (`Training`)
     projection: nn.Linear  # maps decoder outputs to scores of the target vocabulary; search uses `log_probabilities`
 
@@ -122,7 +122,7 @@ class TranslationModel(nn.Module, Decoder):
         if self.projection.bias is not None:
             self.projection.bias = nn.Parameter(F.pad(self.projection.bias, (0, filling)), requires_grad=False)
         for layer in self.modules():
-            if isinstance(layer, nn.Linear):
+            if isinstance(layer, nn.Linear) and isinstance(layer.weight, nn.Parameter):  # not computed from others
                 layer.weight = nn.Parameter(layer.weight.detach().t().contiguous().t(), requires_grad=False)
         return self
 

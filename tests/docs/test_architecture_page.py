@@ -16,12 +16,13 @@ import pytest, torch
 from generate import configuration
 from nmt.config.models import has_attention
 from nmt.config.training import Training, check_activation_checkpointing
+from nmt.models.base import TranslationModel
 from nmt.models.build import build, outline
 from nmt.system.errors import ConfigError
 
 bag = BagConfig(kind="bag")
 assert outline(bag, [9, 9], 0, 10**6) and not build(bag, 9, 9, 0).waits_for_gpu and not has_attention(bag)
-assert "of kind `bag`" in configuration()
+assert "of kind `bag`" in configuration() and TranslationModel.waits_for_gpu  # of a model that does not say
 with pytest.raises(ValueError, match="needs a Transformer, got model.kind: bag"):
     check_activation_checkpointing(bag, Training(updates=1, activation_checkpointing=True))
 with pytest.raises(ConfigError, match="expected a model with forward_watched, got Bag"):

@@ -8,6 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.nn.utils.parametrizations import weight_norm
 
 from nmt.config.models import TransformerConfig
 from nmt.data.batches import Batch
@@ -198,6 +199,13 @@ def test_laid_out_for_search_linear_weights_lie_by_input_and_embeddings_as_they_
     assert model.projection.weight.t().is_contiguous()
     assert model.decoder[0].source_attention.query_weights()[0].stride() == (1, 3 * 16)
     assert model.target_embedding.pieces.weight.is_contiguous()
+
+
+def test_weights_that_are_computed_stay_as_they_are_in_a_search() -> None:
+    model = make().eval()
+    model.extra = weight_norm(torch.nn.Linear(3, 4))
+    before = model.extra.weight.clone()
+    torch.testing.assert_close(model.lay_out_for_search().extra.weight, before)
 
 
 @pytest.mark.parametrize("context", ["none", "gru"])

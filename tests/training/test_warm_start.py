@@ -17,6 +17,7 @@ from nmt.config.training import Optimizer, Training
 from nmt.data.encode import encode_corpus
 from nmt.models.base import TranslationModel
 from nmt.models.build import build
+from nmt.models.transformer import Transformer
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import read_json, sha256, write_json
 from nmt.text.subwords import Vocabulary, learn
@@ -78,6 +79,19 @@ def test_the_same_model_starts_with_every_tensor_of_its_parent(
     assert all(torch.equal(weight, expected[name]) for name, weight in weights_of(model).items())
     assert facts["parameters"] == {"taken": sum(weight.numel() for weight in expected.values()), "new": 0}
     assert facts["weights_sha256"] == sha256(folder / "weights.safetensors")
+
+
+def test_a_single_number_is_taken(small_corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Tempered(Transformer):
+        def __init__(self, *arguments: Any) -> None:
+            super().__init__(*arguments)
+            self.temperature = torch.nn.Parameter(torch.randn(()))
+
+    monkeypatch.setattr("nmt.models.build.Transformer", Tempered)
+    folder = write_folder(tmp_path / "model", TRANSFORMER, small_corpus)
+    facts, model, before = started(folder, small_corpus, TRANSFORMER)
+    assert weights_of(model)["temperature"] == load_file(folder / "weights.safetensors")["temperature"]
+    assert weights_of(model)["temperature"] != before["temperature"] and facts["parameters"]["new"] == 0
 
 
 @pytest.mark.parametrize("config", [TRANSFORMER, RECURRENT])

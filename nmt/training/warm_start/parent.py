@@ -156,8 +156,9 @@ def _pairs(
             rows, their_rows = pieces[SIDE_OF[name]]
             yield ours, rows, known[name], their_rows
         elif name in known:
-            both = slice(min(len(ours), len(known[name])))  # they differ in the number of positions alone
-            yield ours, both, known[name], both
+            rows_of = list(map(torch.atleast_1d, (ours, known[name])))  # views, as a single number has no rows
+            both = slice(min(map(len, rows_of)))  # they differ in the number of positions alone
+            yield rows_of[0], both, rows_of[1], both
 
 
 def _taken(model: TranslationModel, parent: TranslationModel, pieces: Mapping[str, tuple[Tensor, Tensor]]) -> int:
