@@ -83,10 +83,10 @@ def paired_test(
     """Run the paired test of each metric on two systems' lines; return what `compare` returns for a protocol."""
     fix_seed()
     systems: list[tuple[str, Sequence[str]]] = [("0", first), ("1", second)]
-    signatures, outcomes = PairedTest(systems, chosen, [references], test_type="bs", n_samples=SAMPLES)()
     results: Json = {}
-    # sacrebleu renames metrics (chrF2) but keeps their order.
-    for name, label in zip(chosen, signatures, strict=True):
+    for name, metric in chosen.items():  # one by one, because sacrebleu renames metrics, perhaps two of them alike
+        signatures, outcomes = PairedTest(systems, {name: metric}, [references], test_type="bs", n_samples=SAMPLES)()
+        [label] = signatures
         before, after = (result for result in outcomes[label] if isinstance(result, Result))
         difference = float(after.score - before.score)
         results[name] = {

@@ -17,8 +17,9 @@ from nmt.config.table import Table
 from nmt.plan.layout import Layout
 from nmt.report.grids import NAMES
 from nmt.scoring.files import Comparison, score_file
+from nmt.scoring.sacrebleu_metrics import ParallelTER
 from nmt.scoring.score import score_lines
-from nmt.scoring.significance import compare
+from nmt.scoring.significance import compare, paired_test
 from nmt.scoring.tokenizers import language_of
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import read_json
@@ -186,6 +187,16 @@ def test_sacrebleus_command_can_be_pasted(tmp_path: Path) -> None:
     hypotheses = write(tmp_path / "my $h (1)", CASED)
     command = score_file(hypotheses, hypotheses, Comparison())["command"]
     assert shlex.split(command)[:4] == ["sacrebleu", str(hypotheses), "-i", str(hypotheses)]
+
+
+def test_metrics_that_sacrebleu_names_alike_are_tested_apart() -> None:
+    first, second, chosen = (
+        ["a red ball"],
+        ["a ball"],
+        {"ter": ParallelTER(), "cased": ParallelTER(case_sensitive=True)},
+    )
+    found = paired_test(chosen, first, second, ["A red ball"])
+    assert found["ter"]["first"] == 0 < found["cased"]["first"]
 
 
 def test_metrics_are_headed_as_in_tables(tmp_path: Path) -> None:
