@@ -12,6 +12,7 @@ from sacrebleu.metrics.base import Metric
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.ter import TER
 
+from nmt.config.choices import ON_REQUEST
 from nmt.config.data import Cleaning
 from nmt.scoring.language import LanguageShare
 from nmt.scoring.meteor import Meteor, NltkMeteor
@@ -19,7 +20,7 @@ from nmt.scoring.sacrebleu_metrics import ParallelTER, PlainCHRF, ShortBLEU
 from nmt.scoring.texts import as_written, composed, read_aligned, warn_of_compatibility, warn_of_empty, without_case
 from nmt.scoring.tokenizers import SpBLEU, check_tokenizer, edits_characters, tokenizer_of
 from nmt.scoring.words import SAMPLES, SEED, accuracy, share
-from nmt.system.errors import DataError
+from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import Json, check_not_input, check_not_stage_output, read_json, sha256, write_json, write_text
 from nmt.text.cleaner import restore
 from nmt.text.transliterate import scheme
@@ -252,7 +253,14 @@ def metrics(
     additional |= {"meteor": partial(Meteor, language), "meteor_nltk": NltkMeteor}
     additional |= {"language": partial(LanguageShare, language)}
     additional |= {"chrfpp": partial(PlainCHRF, word_order=2, lowercase=lower), "spbleu": partial(SpBLEU, lower)}
-    return standard | {name: create() for name, create in additional.items() if name in also}
+    return standard | _requested(additional, also)
+
+
+def _requested(additional: Mapping[str, Callable[[], Metric]], also: Sequence[str]) -> dict[str, Metric]:
+    """Create the additional metrics that are asked for; raise ConfigError if one has a name, but no code."""
+    if unbuilt := [name for name in ON_REQUEST if name in also and name not in additional]:
+        raise ConfigError(f"{unbuilt[0]}: expected a metric that nmt.scoring.score.metrics builds; add it there")
+    return {name: create() for name, create in additional.items() if name in also}
 
 
 def commands(

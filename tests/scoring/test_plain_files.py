@@ -189,6 +189,12 @@ def test_sacrebleus_command_can_be_pasted(tmp_path: Path) -> None:
     assert shlex.split(command)[:4] == ["sacrebleu", str(hypotheses), "-i", str(hypotheses)]
 
 
+def test_a_metric_that_nobody_builds_is_not_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nmt.scoring.score.ON_REQUEST", ("new",))
+    with pytest.raises(ConfigError, match="new: expected a metric that"):
+        score_lines(["a"], ["a"], "tokenised", also=["new"])
+
+
 def test_metrics_that_sacrebleu_names_alike_are_tested_apart() -> None:
     first, second, chosen = (
         ["a red ball"],
