@@ -165,7 +165,7 @@ class _UniqueKeys(yaml.SafeLoader):
                 problem = f'the key {key.value}, which YAML reads as {kind}; put it in quotes: "{key.value}"'
                 raise _problem(problem, key.start_mark)
             if key.value in seen and key.value != "<<":
-                raise _problem(f"key '{key.value}' twice; rename or delete one", key.start_mark)
+                raise _problem(f"key '{key.value}' twice; join both under one, or rename one", key.start_mark)
             seen.add(key.value)
         return super().construct_mapping(node, deep)
 

@@ -108,7 +108,7 @@ def _result(score: Json) -> Json:
     bleu, name = _get(score, "detokenised", "bleu", "score"), _plain(f"BLEU, {_search(score.get('decoding'))}")
     return {
         "task": {"type": "translation"},
-        "dataset": {"name": _plain(score.get("test")), "type": _plain(_get(score, "provenance", "corpus"))},
+        "dataset": {"name": _plain(score.get("test")), "type": _plain(score.get("test"))},
         "metrics": [{"type": "bleu", "name": name, "value": round(float(bleu), 2)}] if _is_number(bleu) else [],
     }
 

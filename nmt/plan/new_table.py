@@ -26,7 +26,7 @@ from nmt.system.arrays import evenly
 from nmt.system.errors import ConfigError, DataError
 from nmt.system.files import check_regular, check_writable, write_text
 from nmt.text.filters.judges import scripts_of
-from nmt.text.languages import UNSPACED, base, columns_named, is_spaceless
+from nmt.text.languages import UNSPACED, base, columns_named, is_listed, is_spaceless
 
 HELD_OUT = 1850
 """Validation and test pairs that are cut from much training text, each. A hash chooses them, so there are some more
@@ -105,11 +105,17 @@ def new_table(
         Lines that say what was found and written, and what to do next.
 
     Raises:
-        ConfigError: the table or the corpus exists, or a file cannot be read as it is named.
+        ConfigError: the table or the corpus exists, a language does not, or a file cannot be read as it is named.
         DataError: a file is damaged, misaligned or empty.
     """
     _check_new(name, config)
     codes = languages.split("-")
+    for code in codes:
+        if not is_listed(code):
+            raise ConfigError(
+                f"--languages: ISO 639 has no language '{code}'; such codes are de, cs, ja or zh_Hant, and qaa for a "
+                "language without a code"
+            )
     given = {"train": ("FILES", train), "valid": ("--valid", valid), "held_out": ("--test", test)}
     whole = {split: _source(option, files, codes) for split, (option, files) in given.items() if files}
     surveys = {split: survey(split, source, languages) for split, source in whole.items()}

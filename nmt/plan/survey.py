@@ -15,7 +15,7 @@ from nmt.corpora.sources import key
 from nmt.system.errors import ConfigError, DataError, printable
 from nmt.text.characters import length
 from nmt.text.filters.judges import Judge, judge_of
-from nmt.text.languages import is_listed, is_spaceless
+from nmt.text.languages import is_spaceless
 
 COMPARED = 2_000_000
 """Most pairs whose repetitions are counted; their hashes are in memory."""
@@ -129,8 +129,6 @@ def describe(surveys: Mapping[str, Survey], codes: Sequence[str], corpus: Custom
                 f"{others:,} of the first {judged:,} lines are in another {what}"
             )
             yield f"      {printable(shorten(found.first[side], SHOWN, placeholder=' …'))}"
-            if not is_listed(code):
-                yield f"  warning: ISO 639 has no language '{code}'; such codes are de, cs, ja or zh_Hant"
             if 2 * others > judged:
                 yield f"  warning: most lines are not {code}; is the order of --languages that of the text?"
         same = f"equal on both sides: {found.equal:,}, repeated: {found.repeated:,}"

@@ -30,9 +30,18 @@ class Sentences:
         divided: number of sentences so far that were too long for the model and were translated in parts.
         short: number of parts of `LONG` pieces or more whose translation has less than half of the expected pieces.
         first_short: the first of them.
+        unknown: number of parts with words or characters that the model does not know.
+        first_unknown: the first of them.
     """
 
-    def __init__(self, languages: Sequence[str], count: Callable[[str], int], limit: int, growth: float = 0) -> None:
+    def __init__(
+        self,
+        languages: Sequence[str],
+        count: Callable[[str], int],
+        limit: int,
+        growth: float = 0,
+        is_known: Callable[[str], bool] = lambda _: True,
+    ) -> None:
         """Take what a model needs.
 
         Args:
@@ -40,25 +49,28 @@ class Sentences:
             count: returns the number of pieces of a raw text.
             limit: most pieces that the model has positions for, without BOS and EOS.
             growth: target pieces to expect for each source piece; 0 if that is not known.
+            is_known: whether the model has pieces for the whole of a raw text.
         """
         self.source, target = languages
-        self.limit, self.growth = limit, growth
-        self.divided, self.short, self.first_short = 0, 0, ""
+        self.limit, self.growth, self._is_known = limit, growth, is_known
+        self.divided, self.short, self.first_short, self.unknown, self.first_unknown = 0, 0, "", 0, ""
         self._count = lru_cache(CACHED)(count)
         self._space = "" if base(target) in UNSPACED else " "
 
     @classmethod
     def of(cls, translator: Translator) -> "Sentences":
         """Return the one for a model directory."""
-        limit = translator.model.longest - 2
+        limit, unk = translator.model.longest - 2, translator.source.ids.unk
 
-        def count(text: str) -> int:
-            return len(translator.encode([translator.clean(text)])[0])
+        @lru_cache(CACHED)
+        def encode(text: str) -> list[int]:
+            return translator.encode([translator.clean(text)])[0]
 
         with fitting_model(translator.folder):
             pieces = translator.provenance.get("data", {}).get("train", {})
             growth = pieces.get("target_pieces", 0) / max(1, pieces.get("source_pieces", 1))
-        return cls(translator.languages, count, limit, growth)
+        count, is_known = (lambda text: len(encode(text))), (lambda text: unk not in encode(text))
+        return cls(translator.languages, count, limit, growth, is_known)
 
     def parts(self, line: str) -> list[str]:
         """Return the parts of a line; one empty part for a line without text."""
@@ -74,18 +86,25 @@ class Sentences:
         return self._space.join(filter(None, translations))
 
     def check(self, parts: Sequence[str], translations: Sequence[Sequence[Translation]]) -> None:
-        """Count the parts whose translation is short."""
+        """Count the parts whose translation is short, and those that the model does not know as a whole."""
         for part, (best, *_) in zip(parts, translations, strict=True):
+            if part and not self._is_known(part):
+                self.unknown, self.first_unknown = self.unknown + 1, self.first_unknown or part
             pieces = self._count(part)
             if pieces >= LONG and 2 * len(best.ids) < self.growth * pieces:
                 self.short, self.first_short = self.short + 1, self.first_short or part
 
     def report(self) -> None:
-        """Say how many sentences were translated in parts, and how many translations are short."""
+        """Say how many sentences were in parts or not wholly known, and how many translations are short."""
         if self.divided:
             say(
                 f"sentences with more than the model's {self.limit} pieces, which were translated in parts: "
                 f"{self.divided:,}; words that belong together may be apart"
+            )
+        if self.unknown:
+            say(
+                f"sentences with words or characters that the model does not know: {self.unknown:,}, the first "
+                f"'{self.first_unknown[:40]}'; their translations may be made up there"
             )
         if self.short:
             say(

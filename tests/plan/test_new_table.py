@@ -13,6 +13,7 @@ from nmt.config import yaml
 from nmt.config.table import load_table
 from nmt.config.workflow import Workflow
 from nmt.corpora.catalogue import fetch
+from nmt.plan.layout import table_path
 from nmt.plan.new_table import _columns, _per_mille, _per_unit, _updates, new_table
 from nmt.plan.plan import Plan
 from nmt.plan.survey import Survey
@@ -187,9 +188,11 @@ def test_files_whose_endings_are_the_other_way_round_are_refused(project: Path) 
         list(new_table("mine", "en-de", ["a.tsv"], [], ["a.de", "a.en"], Path("config.yaml")))
 
 
-def test_a_code_that_no_language_has_is_told(project: Path) -> None:
-    said = "\n".join(new_table("mine", "en-xx", ["a.en", "a.de"], [], [], Path("config.yaml")))
-    assert said.count("warning: ISO 639 has no language") == 1 and "'xx'" in said
+def test_a_code_that_no_language_has_is_refused_before_anything_is_written(project: Path) -> None:
+    before = Path("config.yaml").read_text()
+    with pytest.raises(ConfigError, match="ISO 639 has no language 'jp'"):
+        list(new_table("mine", "en-jp", ["a.en", "a.de"], [], [], Path("config.yaml")))
+    assert not table_path("mine").exists() and Path("config.yaml").read_text() == before
 
 
 @pytest.mark.parametrize(

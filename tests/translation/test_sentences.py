@@ -107,9 +107,16 @@ def test_short_translations_are_counted(capsys: pytest.CaptureFixture[str]) -> N
         f"less than half as long as is usual in the training text: 2, the first that of '{'x' * 30} …'"
         in capsys.readouterr().err
     )
-    unknown = Sentences(("en", "zh"), len, 100)
-    translate_lines(cast(Translator, echo), unknown, ["x" * 99], Decoding())
-    assert unknown.short == 0
+    without_growth = Sentences(("en", "zh"), len, 100)
+    translate_lines(cast(Translator, echo), without_growth, ["x" * 99], Decoding())
+    assert without_growth.short == 0
+
+
+def test_sentences_that_the_model_does_not_know_as_a_whole_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    sentences = Sentences.of(Translator.load(DEMO, "cpu", 1))
+    sentences.check(["A dog.", "東京", "A 東京 dog.", ""], [[Translation("", 0.0, [])]] * 4)
+    sentences.report()
+    assert "characters that the model does not know: 2, the first '東京'" in capsys.readouterr().err
 
 
 def test_the_command_translates_every_sentence_of_a_line_and_leaves_empty_lines_empty() -> None:

@@ -46,6 +46,7 @@ export class AttentionView {
   layers() {
     const { layers = 0 } = this.model.attention[this.sublayer.value] ?? {};
     fill(this.layer, Array.from({ length: layers }, (_, i) => [i + 1, `${i + 1} of ${layers}`]));
+    this.layer.selectedIndex = layers - 1; // the last layer is the nearest to the words of the translation
   }
 
   /** Show the attention of another translation ({text, ids}); null: of none. That of several sentences is not shown. */

@@ -28,7 +28,7 @@ async function start() {
 
   function changed() {
     const [first, second] = panels;
-    const both = compare.checked && first.shown && second.shown;
+    const both = compare.checked && first.shown && second.shown && first.model.target === second.model.target;
     first.compare(both ? second.shown : "");
     second.compare(both ? first.shown : "");
     const { source } = first.model;

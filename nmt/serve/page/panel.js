@@ -117,7 +117,7 @@ export class Panel {
     this.attention.show({ text: this.translated, ids: this.translations[rank].ids }, this.sentences > 1);
   }
 
-  /** Write the translation, and mark the words that differ from the other panel's translation. */
+  /** Write the translation, and mark the words that differ from another one into the same language, if any. */
   compare(other) {
     const words = this.shown.split(" ");
     const differs = other ? differing(words, other.split(" ")) : [];
