@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import guards
+import stages
 import yaml
 from forks import FORKS, start
 
@@ -65,7 +66,8 @@ def _snakemake(arguments: Sequence[str], peak: Connection) -> None:
 
     sys.argv = ["snakemake", *arguments]
     try:
-        main(arguments)
+        with stages.forking():
+            main(arguments)
     finally:
         peak.send(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
 

@@ -11,6 +11,7 @@ import pytest
 import yaml
 from commands import run
 from snakes import Project, jobs
+from stages import FORKED
 
 from nmt.plan import commands
 from nmt.plan.plan import Plan
@@ -69,6 +70,7 @@ def build_row(project: Project) -> None:
 def test_three_degradations_are_said_last_noted_and_mended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     build_row(project := degraded(tmp_path))
+    project.env["BASH_FUNC_nmt%%"] = FORKED
     with sqlite3.connect(tmp_path / "store.db", isolation_level=None) as store:
         store.execute("BEGIN EXCLUSIVE")
         first = project.snakemake()

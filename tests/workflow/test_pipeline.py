@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from snakes import Project, jobs
+from stages import FIRST_ALONE, FORKED
 
 pytestmark = pytest.mark.integration
 SYSTEM: dict[str, Any] = {
@@ -22,10 +23,10 @@ SYSTEM: dict[str, Any] = {
     "model": {"layers": 1, "width": 32, "ffn": 64, "heads": 2},
     "training": {
         "batch": "512 tokens",
-        "updates": 30,
+        "updates": 12,
         "train_bleu": 20,
-        "checkpoint_every": "10 updates",
-        "schedule": {"peak": 0.005, "warmup": 10},
+        "checkpoint_every": "4 updates",
+        "schedule": {"peak": 0.005, "warmup": 4},
     },
 }
 SHORT = {"length_factor": 1.0, "length_extra": 5}  # a model that has learned little does not know where to end
@@ -74,7 +75,8 @@ def check_results(results: Path, test: str) -> None:
 
 
 def test_scenes_from_nothing_to_a_translating_model(tmp_path: Path) -> None:
-    project = trial(tmp_path, "test", SYSTEM, limit=200, seeds=[1, 2])
+    project = trial(tmp_path, "test", SYSTEM, limit=60, seeds=[1, 2])
+    project.env["BASH_FUNC_nmt%%"] = FIRST_ALONE
     shutil.copy(tmp_path / "workflow/tables/trial.yaml", tmp_path / "workflow/tables/not_asked_for.yaml")
     results = run(project)
     assert list(json.loads((results / "tracking.json").read_text())["captions"]) == ["trial"]
@@ -125,11 +127,12 @@ def test_scenes_with_their_pictures(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif("NMT_MIRROR" not in os.environ, reason="NMT_MIRROR (a folder with Multi30K) is not set")
-def test_multi30k_cut_to_a_few_hundred_pairs(tmp_path: Path) -> None:
-    system = {**SYSTEM, "corpus": "multi30k", "cleaning": {"characters": "latin"}, "subwords": {"size": 500}}
+def test_multi30k_cut_to_a_hundred_pairs(tmp_path: Path) -> None:
+    system = {**SYSTEM, "corpus": "multi30k", "cleaning": {"characters": "latin"}, "subwords": {"size": 300}}
     what = {"systems": {"tiny": system}, "rows": [ROWS[0], ROWS[-1]], "figures": ["mask"]}
     table = {"caption": "A trial", "tests": ["test_2016_flickr"], **what}
-    project = Project(tmp_path, {"trial": table}, limit=300, tracking={"live": False})
+    project = Project(tmp_path, {"trial": table}, limit=100, tracking={"live": False})
+    project.env["BASH_FUNC_nmt%%"] = FORKED
     with (run(project) / "tables/trial.csv").open(newline="") as stream:
         ours, theirs = csv.DictReader(stream)
     assert theirs["label"] == "theirs" and 0 <= float(ours["tokenised_bleu"]) <= 100
