@@ -41,12 +41,20 @@ def forking() -> Iterator[None]:
 
 
 def _serve(listener: socket.socket) -> None:
-    """Fork a process for each command, until SIGTERM; its memory and time count as those of this one's children."""
+    """Fork a process for each command, until SIGTERM or the end of the tests.
+
+    Their memory and time count as those of this process's children.
+    """
+    tests = os.getppid()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit())
     signal.signal(signal.SIGCHLD, lambda *_: _reap(os.WNOHANG))
+    listener.settimeout(5)
     try:
-        while True:
-            link, _ = listener.accept()
+        while os.getppid() == tests:
+            try:
+                link, _ = listener.accept()
+            except TimeoutError:
+                continue
             size, streams, *_ = socket.recv_fds(link, 8, 3)
             with link.makefile("rb") as sent:
                 arguments, folder, environment = json.loads(sent.read(int.from_bytes(size)))

@@ -874,7 +874,7 @@ def test_typing_shows_translation_scores_and_attention(page: "Page", port: int) 
     assert words(page, ".score") == [f"{t['score']:.3f}".replace("-", "−") for t in found]
     reads(page, ".words button >> nth=0", line.split()[0])  # a second request: attention comes after the translation
     assert words(page, ".words button") == [*line.split(), "</s>"]
-    question = {"model": COPY, "text": line, "ids": found[0]["ids"], "sublayer": "source", "layer": 1}
+    question = {"model": COPY, "text": line, "ids": found[0]["ids"], "sublayer": "source", "layer": 2}
     weights = torch.tensor(call(port, "/api/attention", question)[2]["weights"])
     for place in (2, 0):
         page.locator(".words button").nth(place).hover()

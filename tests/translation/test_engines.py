@@ -214,8 +214,9 @@ def test_a_text_of_many_sentences_a_line_goes_on_where_it_was(model: Path, tmp_p
     found = []
     for engine in ("auto", "torch"):
         code, output = run("translate", model, tmp_path / "text", "--engine", engine, "--beam", 1, "--json")
-        assert code == 0 and len(output.splitlines()) == 3
-        found.append([json.loads(line) for line in output.splitlines()])
+        answers = [line for line in output.splitlines() if line.startswith("{")]  # the model does not know a full stop
+        assert code == 0 and len(answers) == 3
+        found.append([json.loads(answer) for answer in answers])
     scores = [[answer["translations"][0].pop("score") for answer in answers] for answers in found]
     assert found[0] == found[1] and scores[0] == pytest.approx(scores[1], abs=1e-5)
 
