@@ -6,11 +6,12 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-from nmt.config.models import ModelConfig, MultimodalConfig, RecurrentConfig
+from nmt.config.models import ModelConfig, MultimodalConfig, RecurrentConfig, TransformerConfig
 from nmt.models.base import TranslationModel
 from nmt.models.multimodal import Multimodal
 from nmt.models.recurrent import Recurrent
 from nmt.models.transformer import Transformer
+from nmt.system.errors import ConfigError
 
 TABLE = 2**25
 """Most numbers in a table of positions, or in the features of a picture, of a model from somebody else."""
@@ -24,12 +25,17 @@ def build(config: ModelConfig, source_vocabulary: int, target_vocabulary: int, p
         source_vocabulary: number of pieces of the source side.
         target_vocabulary: number of pieces of the target side.
         pad: id of padding.
+
+    Raises:
+        ConfigError: no line here builds this kind.
     """
     if isinstance(config, RecurrentConfig):
         return Recurrent(config, source_vocabulary, target_vocabulary, pad)
     if isinstance(config, MultimodalConfig):
         return Multimodal(config, source_vocabulary, target_vocabulary, pad)
-    return Transformer(config, source_vocabulary, target_vocabulary, pad)
+    if isinstance(config, TransformerConfig):
+        return Transformer(config, source_vocabulary, target_vocabulary, pad)
+    raise ConfigError(f"model.kind: {config.kind}: expected a kind that nmt.models.build.build builds; add it there")
 
 
 def build_empty(config: ModelConfig, vocabularies: Sequence[int], pad: int, device: str = "cpu") -> TranslationModel:

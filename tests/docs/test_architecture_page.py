@@ -49,7 +49,7 @@ def test_its_steps_add_a_model_that_can_be_loaded(tmp_path: Path) -> None:
     imports = "from nmt.config.models import BagConfig\n"
     added = "from nmt.models.bag import Bag\n" + imports
     before = "from nmt.config.models import "
-    add(tmp_path / "nmt/models/build.py", (before, added), ("    return Transformer(config,", line))
+    add(tmp_path / "nmt/models/build.py", (before, added), ('    raise ConfigError(f"model.kind:', line))
     (tmp_path / "nmt/models/bag.py").write_text(module, encoding="utf-8")
     (tmp_path / "test_bag.py").write_text(test, encoding="utf-8")
     for words in (["-m", "pytest", "-q", "-p", "no:cacheprovider", "test_bag.py"], ["-c", imports + CHECKS]):

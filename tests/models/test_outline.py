@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from nmt.config.models import ModelConfig
+from nmt.config.models import BaseTransformerConfig, ModelConfig
 from nmt.models.build import TABLE, build, outline
+from nmt.system.errors import ConfigError
 
 SMALL = {"layers": 2, "width": 16, "ffn": 24, "heads": 2, "max_positions": 20}
 RECURRENT = {"kind": "recurrent", "layers": 2, "width": 16}
@@ -52,6 +53,11 @@ def test_a_model_larger_than_its_file_has_no_outline(large: dict[str, Any]) -> N
 def test_an_outline_of_a_huge_model_takes_no_memory() -> None:
     huge = outline(config(**SMALL | {"width": 2**20, "ffn": 2**22}), [2**31, 2**31], 0, 100)
     assert huge and sum(weight.numel() for weight in huge.parameters()) > 2**50
+
+
+def test_a_kind_that_nobody_builds_is_no_transformer() -> None:
+    with pytest.raises(ConfigError, match=r"^model\.kind: own: expected a kind that nmt\.models\.build\.build builds;"):
+        build(BaseTransformerConfig.model_construct(kind="own"), 9, 9, 0)  # type: ignore[arg-type]
 
 
 @pytest.mark.integration
