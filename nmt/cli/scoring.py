@@ -259,9 +259,9 @@ def _signatures(metrics: dict[str, Any]) -> list[str]:
 
 
 def _metric_name(metric: str) -> str:
-    from nmt.report.grids import NAMES
+    from nmt.report.grids import name_of
 
-    return NAMES[metric]
+    return name_of(metric)
 
 
 def _about(result: dict[str, Any]) -> str:

@@ -28,6 +28,11 @@ PER_PIECE = {"loss", "loss-by-system", "accuracy", "learning-curves"}
 """Figures of quantities per piece, which depend on the vocabulary. All are drawn from logs of trainings."""
 
 
+def name_of(metric: str) -> str:
+    """What readers call a metric; its key if it has no other name."""
+    return NAMES.get(metric, metric)
+
+
 def headline(data: Json) -> tuple[str, str]:
     """A short title, and the text below it: the caption, without its first sentence if that is the title.
 
@@ -178,7 +183,7 @@ def _columns(data: Json) -> list[_Column]:
     """Return the columns of a table's metrics. A column exists if at least one row has a value for it."""
     columns = []
     for metric in (*data.get("metrics", SHOWN), "words"):
-        name, scale = NAMES[metric], 1.0
+        name, scale = name_of(metric), 1.0
         if metric in NLL and data.get("nll_unit") == "bits":
             name, scale = f"{name}, bits", cells.NLL_SCALE["bits"]
         if any(metric in row["published"] for row in data["rows"]):
@@ -253,7 +258,7 @@ def _about(data: Json) -> list[str]:
 def _about_ours(data: Json, trained: Sequence[Json]) -> list[str]:
     """What our scores are, and on which text."""
     shown = [column.metric for column in _columns(data) if column.kind == "ours"]
-    names = [NAMES[metric] + " (lower is better)" * (metric in LOWER) for metric in shown if metric not in NLL]
+    names = [name_of(metric) + " (lower is better)" * (metric in LOWER) for metric in shown if metric not in NLL]
     listed = " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
     tokenised = f"{listed} on the cleaned, tokenised text; beside them " if listed else ""
     delta = " Δ is ours minus published." if any(row.get("difference") for row in trained) else ""

@@ -1,6 +1,7 @@
 """Score one translated test set by two protocols; record what is needed to repeat each score."""
 
 import json
+import math
 import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
@@ -10,7 +11,7 @@ from typing import Literal, NamedTuple
 
 from sacrebleu.metrics.base import Metric
 from sacrebleu.metrics.bleu import BLEU
-from sacrebleu.metrics.ter import TER
+from sacrebleu.metrics.chrf import CHRF
 
 from nmt.config.choices import ON_REQUEST
 from nmt.config.data import Cleaning
@@ -30,6 +31,8 @@ Texts = dict[str, list[str]]
 
 ENDINGS: dict[Protocol, str] = {"tokenised": "tok", "detokenised": "detok"}
 """The two protocols and the suffixes of the files that they compare."""
+PERCENTAGES = (BLEU, CHRF, LanguageShare, Meteor, NltkMeteor)
+"""Metrics whose scores cannot exceed 100."""
 
 
 def score(
@@ -211,7 +214,7 @@ def score_lines(
 def measure_all(chosen: dict[str, Metric], hypotheses: Sequence[str], references: Sequence[str]) -> Json:
     """Compute these metrics and the share of equal lines, in the form of `score_lines`."""
     fix_seed()
-    results = {name: _measure(metric, hypotheses, references) for name, metric in chosen.items()}
+    results = {name: _measure(name, metric, hypotheses, references) for name, metric in chosen.items()}
     lowercase = isinstance(bleu := chosen["bleu"], BLEU) and bleu.lowercase
     return results | {"exact": exact(hypotheses, references, lowercase)}
 
@@ -299,7 +302,13 @@ def fix_seed() -> None:
     os.environ["SACREBLEU_SEED"] = str(SEED)
 
 
-def _measure(metric: Metric, hypotheses: Sequence[str], references: Sequence[str]) -> Json:
+def check_finite(name: str, *values: float) -> None:
+    """Raise DataError unless what a metric computed, on the whole text and on samples of it, are finite numbers."""
+    if wrong := [value for value in values if not math.isfinite(value)]:
+        raise DataError(f"metric {name}: expected finite numbers, got {wrong[0]}; correct it, it must work on any text")
+
+
+def _measure(name: str, metric: Metric, hypotheses: Sequence[str], references: Sequence[str]) -> Json:
     """Compute one metric with its interval, in the form of `score_lines`."""
     # sacrebleu's command line strips lines too; otherwise trailing spaces would change TER.
     stripped = [[line.rstrip() for line in lines] for lines in (hypotheses, references)]
@@ -307,8 +316,9 @@ def _measure(metric: Metric, hypotheses: Sequence[str], references: Sequence[str
     signature = str(metric.get_signature())
     printed = json.loads(outcome.format(width=6, signature=signature, is_json=True))
     middle, half = printed.get("confidence_mean", outcome.score), printed.get("confidence_var", 0.0)
+    check_finite(name, outcome.score, outcome._mean, outcome._ci)  # format() prints no interval if the mean is NaN
     # sacrebleu's interval is symmetric and may leave the scale.
-    maximum = float("inf") if isinstance(metric, TER) else 100.0
+    maximum = 100.0 if isinstance(metric, PERCENTAGES) else math.inf
     interval = {"low": max(0.0, round(middle - half, 6)), "high": min(maximum, round(middle + half, 6))}
     result = {"score": outcome.score, **interval, "signature": signature}
     if isinstance(metric, BLEU):

@@ -7,7 +7,7 @@ from sacrebleu.metrics.base import Metric
 from sacrebleu.significance import PairedTest, Result
 
 from nmt.corpora.parts import misaligned
-from nmt.scoring.score import ENDINGS, fix_seed, metrics, spells_by_case
+from nmt.scoring.score import ENDINGS, check_finite, fix_seed, metrics, spells_by_case
 from nmt.scoring.texts import composed, without_case
 from nmt.scoring.words import SAMPLES
 from nmt.system.errors import DataError
@@ -88,6 +88,7 @@ def paired_test(
         signatures, outcomes = PairedTest(systems, {name: metric}, [references], test_type="bs", n_samples=SAMPLES)()
         [label] = signatures
         before, after = (result for result in outcomes[label] if isinstance(result, Result))
+        check_finite(name, *(vars(each)[key] for each in (before, after) for key in ("score", "mean", "ci")))
         difference = float(after.score - before.score)
         results[name] = {
             "first": float(before.score), "second": float(after.score), "difference": difference,
