@@ -25,6 +25,8 @@ from nmt.config.types import Number, Positive, Probability, Strict
 from nmt.system.errors import SHOWN, DataError, fitting
 from nmt.system.files import read_json
 
+TABLE = 2**25
+"""Most numbers in a table of positions, or in the features of a picture, as configurations may be somebody else's."""
 Backbone = Network | Literal["descriptions"]
 #: Columns of the features: channels of a network's last convolution, or the width of the vectors of descriptions.
 BACKBONES: dict[Backbone, int] = {"resnet50": 2048, "efficientnet-lite0": 1280, "descriptions": 256}
@@ -139,6 +141,13 @@ class BaseTransformerConfig(Strict):
             )
         if self.heads % self.groups:
             raise ValueError(f"key_value_heads must divide heads, got {self.groups} and {self.heads}")
+        return self
+
+    @model_validator(mode="after")
+    def _tables_fit(self) -> Self:
+        for key in ("max_positions", "regions"):
+            if (rows := getattr(self, key, 0)) * self.width > TABLE:
+                raise ValueError(f"{key} times width must be at most {TABLE:,}, got {rows} times {self.width}")
         return self
 
     @property

@@ -13,9 +13,6 @@ from nmt.models.recurrent import Recurrent
 from nmt.models.transformer import Transformer
 from nmt.system.errors import ConfigError
 
-TABLE = 2**25
-"""Most numbers in a table of positions, or in the features of a picture, of a model from somebody else."""
-
 
 def build(config: ModelConfig, source_vocabulary: int, target_vocabulary: int, pad: int) -> TranslationModel:
     """Build a model with random weights from torch's global generator.
@@ -82,12 +79,10 @@ def outline(config: ModelConfig, vocabularies: Sequence[int], pad: int, weights:
         weights: number of weights in the file.
 
     Returns:
-        The model on torch's meta device. None if it cannot have so few weights, or if a table that is not among the
-        weights would exceed `TABLE`.
+        The model on torch's meta device. None if it cannot have so few weights.
     """
     layers = max(getattr(config, "layers", 1), getattr(config, "decoder_layers", None) or 0)
-    rows = max(getattr(config, "regions", 0), config.max_positions if config.kind != "recurrent" else 0)
-    if layers > weights or rows * config.width > TABLE:
+    if layers > weights:
         return None
     if getattr(config, "positions", None) in ("sinusoidal", "rotary"):
         config = config.model_copy(update={"max_positions": 3})  # the table is computed, and no weight

@@ -274,7 +274,7 @@ def write(name: str, content: str) -> Any:
         (break_key("max_position_embeddings", 0), "max_positions: expected 1 or more, got 0"),
         (break_key("encoder_layers", 4), "got none named model.encoder.layers.3"),
         (break_key("encoder_layers", 10**7), "describes a model larger than its"),
-        (break_key("max_position_embeddings", 10**9), "describes a model larger than its"),
+        (break_key("max_position_embeddings", 10**9), "max_positions times width must be at most"),
         (break_key("encoder_layers", 2), "got model.encoder.layers.2"),
         (break_key("decoder_start_token_id", 5), "expected decoder_start_token_id"),
         (break_key("pad_token_id", 5000), "expected ids of pieces for pad"),

@@ -116,8 +116,8 @@ def replace(path: Path, make: Callable[[Path], Any]) -> None:
 ODD: dict[str, tuple[Callable[[Path], Any], str]] = {
     "a million layers": (lambda f: change(f, "model", layers=10**6), "larger than its"),
     "a million decoder layers": (lambda f: change(f, "model", decoder_layers=10**6), "larger than its"),
-    "a billion positions": (lambda f: change(f, "model", max_positions=10**9), "larger than its"),
-    "very wide": (lambda f: change(f, "model", width=2**40, ffn=2**40), "config.json|has shape"),
+    "a billion positions": (lambda f: change(f, "model", max_positions=10**9), "max_positions times width must"),
+    "very wide": (lambda f: change(f, "model", width=2**40, ffn=2**40), "max_positions times width must"),
     "another width": (lambda f: change(f, "model", ffn=2**30), "has shape"),
     "a large vocabulary": (lambda f: change(f, "vocabulary", source=10**12), "expected vocabularies of"),
     "a small vocabulary": (lambda f: change(f, "vocabulary", target=5), "expected vocabularies of"),
