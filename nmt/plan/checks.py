@@ -122,19 +122,12 @@ def _same_text(table: Table, *rows: Row) -> bool:
 
 
 def check_tools(tables: Iterable[Table]) -> None:
-    """Reject metrics of tables whose tools this machine lacks; raises ConfigError."""
-    from nmt.scoring import tokenizers
+    """Reject metrics of tables that no code makes, or whose tools this machine lacks; raises ConfigError."""
+    from nmt.scoring.score import metrics
 
-    tables = list(tables)
-    metrics = {metric for table in tables for metric in table.requested_metrics}
-    if metrics & {"meteor", "meteor_nltk"}:
-        from nmt.scoring import meteor
-
-        meteor.check_tools(metrics)
-    if "spbleu" in metrics:
-        tokenizers.spbleu_model()
-    for target in {text.target for table in tables for system in table.systems.values() for text in system.by_pair}:
-        tokenizers.check_tokenizer(tokenizers.tokenizer_of(target))
+    for table in tables:
+        for target in {text.target for system in table.systems.values() for text in system.by_pair}:
+            metrics("detokenised", True, also=table.requested_metrics, language=target)
 
 
 def check_ensembles(name: str, table: Table, settings: Workflow) -> None:

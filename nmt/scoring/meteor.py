@@ -5,7 +5,7 @@ import shlex
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distribution, version
 from pathlib import Path
@@ -54,14 +54,6 @@ def check_language(language: str) -> None:
     if base(language) not in LANGUAGES:
         known = ", ".join(sorted(LANGUAGES))
         raise ConfigError(f"METEOR 1.5 does not know the language '{language}'; it knows {known}; leave meteor out")
-
-
-def check_tools(metrics: Container[str]) -> None:
-    """Raise ConfigError if a tool of these metrics is missing: Java and the jar, or NLTK and its WordNet."""
-    if "meteor" in metrics:
-        java(), jar()
-    if "meteor_nltk" in metrics:
-        _nltk_score()
 
 
 def java() -> str:

@@ -3,15 +3,17 @@
 from collections.abc import Sequence
 from typing import Any
 
+import fakes
 import pytest
 from sacrebleu.metrics.base import Score, Signature
 from sacrebleu.metrics.bleu import BLEU
 
+from nmt.plan.checks import check_tools
 from nmt.report.grids import name_of
 from nmt.scoring.sacrebleu_metrics import SummedMetric
 from nmt.scoring.score import measure_all
 from nmt.scoring.significance import paired_test
-from nmt.system.errors import DataError
+from nmt.system.errors import ConfigError, DataError
 
 LINES = ["a small dog", "a bird"]
 
@@ -51,3 +53,10 @@ def test_scores_that_are_no_numbers_are_refused(references: Sequence[str]) -> No
 
 def test_a_metric_without_a_heading_is_called_by_its_key() -> None:
     assert [name_of("bleu1"), name_of("lengths")] == ["BLEU-1", "lengths"]
+
+
+def test_a_metric_that_no_code_makes_is_refused_before_a_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("nmt.config.table", "nmt.scoring.score"):
+        monkeypatch.setattr(f"{module}.ON_REQUEST", ("bleu",))
+    with pytest.raises(ConfigError, match="bleu: expected a metric that"):
+        check_tools([fakes.table(metrics=["bleu"])])
