@@ -301,9 +301,12 @@ def _examples(folder: Path, model: ServedModel) -> list[str]:
 
 
 def _name(folder: Path) -> str:
-    """Return table, system, seed and selection if the directory has its provenance, otherwise its path."""
+    """Return table, system, seed and selection of a folder ``model``, as in results; of others the folder's name."""
+    folder = folder.absolute()
+    if folder.name != "model":
+        return shown(folder.name, NAME)
     if not (folder / "provenance.json").exists():
-        return str(folder)
+        return shown(str(folder), NAME)
     origin = read_json(folder / "provenance.json")
     return shown(f"{origin['table']}/{origin['system']}, seed {origin['seed']}, {origin['selection']}", NAME)
 

@@ -181,7 +181,7 @@ def test_an_export_is_served_without_attention(folders: dict[str, Path], tmp_pat
     export(folders["copy"], tmp_path / "export", "ctranslate2")
     [served], text = load([tmp_path / "export"], "cpu", 1), " W1  w2 w3"
     described = served.description()
-    assert (described["name"], described["source"], described["target"]) == (COPY, "en", "de")
+    assert (described["name"], described["source"], described["target"]) == ("export", "en", "de")
     assert described["attention"] == {} and "no attention" in described["no_attention"] and described["parameters"] > 0
     answer = json.loads(served.translate(text, Decoding(nbest=2)))
     expected = Translator.load(folders["copy"], "cpu", 1).nbest([text], Decoding(nbest=2))[0]
@@ -799,10 +799,11 @@ def test_damaged_models_are_one_message(
 
 
 def test_names_are_made_different(folders: dict[str, Path], tmp_path: Path) -> None:
-    shutil.copytree(folders["copy"], tmp_path / "nameless")
-    (tmp_path / "nameless/provenance.json").unlink()
-    found = load([folders["copy"], folders["copy"], tmp_path / "nameless"], "cpu", 1)
-    assert [model.name for model in found] == [COPY, f"{COPY} (2)", str(tmp_path / "nameless")]
+    shutil.copytree(folders["copy"], tmp_path / "mine")
+    shutil.copytree(folders["copy"], tmp_path / "model")
+    (tmp_path / "model/provenance.json").unlink()
+    found = load([folders["copy"], folders["copy"], tmp_path / "mine", tmp_path / "model"], "cpu", 1)
+    assert [model.name for model in found] == [COPY, f"{COPY} (2)", "mine", str(tmp_path / "model")]
 
 
 # The page, in a browser
