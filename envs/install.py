@@ -114,6 +114,12 @@ def needed(names: list[str], build: str) -> int:
     return size + 300 * sum(name not in MEGABYTES for name in names) + CUDA_MEGABYTES * build.startswith(("cu", "rocm"))
 
 
+def announcement(names: list[str], build: str, place: Path) -> str:
+    """Return what a new environment takes: pip prints nothing for minutes."""
+    size = f"{needed(names, build):,} MB on disk"
+    return f"{place}: {', '.join(names)}, {size}; takes one to five minutes, more on a slow network, mostly in silence"
+
+
 def make_venv(folder: Path) -> Path:
     """Make a virtual environment if it is missing, and return its Python."""
     python = folder / "bin" / "python"
@@ -220,6 +226,8 @@ def main() -> None:
     problem = unsupported() or (space(chosen.names, build.name, place) if fresh else None)
     if problem:
         sys.exit(f"envs/install.py: {problem}")
+    if fresh:
+        print(announcement(chosen.names, build.name, place), flush=True)
     os.environ.pop("PYTHONPATH", None)  # packages of another environment would count as installed
     python = Path(sys.executable) if chosen.here or chosen.download else make_venv(place)
     pip = Pip(python, needed(chosen.names, build.name), place)

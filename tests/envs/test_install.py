@@ -170,6 +170,16 @@ def test_too_little_disk_is_said_with_what_is_needed(
     assert "needs 6,500 MB of free disk, got 3,000 MB" in script.space(["run"], "cu130", tmp_path / "new")
 
 
+def test_size_and_time_are_said_before_minutes_of_silence(
+    script: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["install.py", "--torch", "cpu", "--venv", str(tmp_path / "new")])
+    monkeypatch.setattr(script, "make_venv", lambda _: sys.exit("begins"))
+    with pytest.raises(SystemExit, match="begins"):
+        script.main()
+    assert f"{tmp_path}/new: run, 1,500 MB on disk; takes one to five minutes" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("missing", ["venv", "ensurepip"])
 def test_a_python_without_venv_names_debians_package(
     script: Any, missing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
