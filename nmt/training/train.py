@@ -99,6 +99,7 @@ def _run_and_write(
     """
     warn_of_left_out(encoded, trainer)
     _warn_of_cooldown(run, trainer)
+    _warn_of_warmup(run, trainer)
     finished = trainer.ended() and already_finished(run, config, inputs)
     _warn_of_precision(run, trainer, finished)
     if not finished:
@@ -132,6 +133,18 @@ def _warn_of_cooldown(run: Path, trainer: Trainer) -> None:
             f"schedule.cooldown is {cooldown:,} updates, but the training has {total:,}; so all its learning rates are "
             f"below {total / cooldown:.3g} of the schedule's",
             "lower schedule.cooldown, or raise training.epochs",
+        )  # fmt: skip
+
+
+def _warn_of_warmup(run: Path, trainer: Trainer) -> None:
+    """Warn where the training ends before the schedule has reached its peak."""
+    warmup, total = trainer.config.schedule.warmup, trainer.updates.total
+    if warmup > total:
+        warn(
+            "warm-up longer than the training", run, total,
+            f"schedule.warmup is {warmup:,} updates, but the training has {total:,}; so its learning rate never comes "
+            "to its peak",
+            "lower schedule.warmup to about a tenth of the updates, or raise training.epochs",
         )  # fmt: skip
 
 

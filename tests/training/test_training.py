@@ -860,14 +860,17 @@ def test_an_end_that_could_not_come_is_refused(training: dict[str, object], mess
         Training.model_validate({"updates": 20, **training})
 
 
-def test_a_cooldown_longer_than_the_epochs_is_told(
+def test_a_schedule_longer_than_the_epochs_is_told(
     small_corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     epochs = {"updates": None, "epochs": 1, "validation_bleu": False}
     total = run_to_end(small_corpus, tmp_path / "1", experiment(**epochs, schedule={"cooldown": 90}))["updates"]
     assert f"schedule.cooldown is 90 updates, but the training has {total};" in capsys.readouterr().err
-    run_to_end(small_corpus, tmp_path / "2", experiment(**epochs, schedule={"cooldown": total}))
-    assert "cooldown" not in capsys.readouterr().err
+    run_to_end(small_corpus, tmp_path / "2", experiment(**epochs, schedule={"cooldown": total, "warmup": total + 1}))
+    told = capsys.readouterr().err
+    assert "cooldown" not in told and f"schedule.warmup is {total + 1} updates, but the training has {total};" in told
+    run_to_end(small_corpus, tmp_path / "3", experiment(**epochs, schedule={"warmup": total}))
+    assert "warmup" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
