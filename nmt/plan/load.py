@@ -1,6 +1,7 @@
 """Read the settings and the tables, and look names up in them."""
 
 import sys
+from argparse import ArgumentParser
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -23,7 +24,15 @@ def or_exit(function: Callable[Arguments, Value], *arguments: Arguments.args, **
     try:
         return function(*arguments, **named)
     except (ConfigError, DataError) as error:
-        sys.exit(f"snakemake: {error}")
+        sys.exit(f"{_command(sys.argv[1:])}: {error}")
+
+
+def _command(words: Sequence[str]) -> str:
+    """Return ``snakemake``, with the ``--directory`` where the paths of a message start."""
+    parser = ArgumentParser(add_help=False, exit_on_error=False)
+    parser.add_argument("-d", "--directory")
+    folder = parser.parse_known_args(words)[0].directory
+    return f"snakemake --directory {folder}" if folder else "snakemake"
 
 
 def check_readable(where: str) -> None:

@@ -439,7 +439,7 @@ FILES = {
     "own text": (
         "config.yaml",
         "tables: [one]\ncorpora: {scenes2: {train: &a {en: a, de: b}, valid: *a, tests: {test: *a}}}\n",
-        "snakemake: config.yaml, line 2: corpora.scenes2.train.en: a: no such file",
+        "config.yaml, line 2: corpora.scenes2.train.en: a: no such file",
     ),
     "corpus": ("workflow/tables/one.yaml", None, "workflow/tables/one.yaml: systems.small: unknown corpus: 'scenes2'"),
 }
@@ -458,7 +458,7 @@ def test_wrong_files_are_said_once_and_alone(project: Project, case: str) -> Non
         (project.folder / name).write_bytes(text.encode("latin-1"))
     done = project.snakemake("--dry-run")
     assert done.returncode == 1
-    assert done.stdout.count(message) == 1
+    assert done.stdout.count(f"snakemake --directory {project.folder}: {message}") == 1
     assert "Traceback" not in done.stdout
 
 
