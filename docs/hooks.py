@@ -1,4 +1,7 @@
-"""Carry the files outside docs/ that pages link to into the site, below repository/, so that links work there too."""
+"""Make the site read pages as GitHub does.
+
+The files outside docs/ that pages link to are carried into the site, below repository/. Lists are indented anew.
+"""
 
 import os
 import re
@@ -10,6 +13,7 @@ from mkdocs.structure.pages import Page
 
 ROOT, DOCS = Path(__file__).parents[1], Path(__file__).parent
 LINK = re.compile(r"(?<=\]\()(?![a-z]+:)([^)\s#]+)")
+ITEM = re.compile(r" *(?:[-*]|\d+\.) +")
 SHOWN = {".md", ".html", ".png", ".svg"}  # by browsers and the site; any other file is shown as plain text
 
 
@@ -33,7 +37,26 @@ def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
         path = _target(page.file, Path(match[0]))
         return os.path.relpath(_place(path), Path(page.file.src_uri).parent) if path.is_file() else match[0]
 
-    return LINK.sub(moved, markdown)
+    return nested(LINK.sub(moved, markdown))
+
+
+def nested(markdown: str) -> str:
+    """Indent what belongs to a list item by four columns, as the site's Markdown needs; GitHub needs the marker's width.
+
+    Without it, a block of code ends the list, and each step of a page has the number 1.
+    """
+    lines, columns, fenced = list[str](), list[int](), False  # columns: where the text of each open item starts
+    for line in markdown.splitlines():
+        indent = len(line) - len(line.lstrip())
+        while line.strip() and not fenced and columns and indent < columns[-1]:
+            columns.pop()
+        base = columns[-1] if columns else 0
+        lines.append(" " * 4 * len(columns) + line[base:] if line.strip() else "")
+        if line.lstrip().startswith("```"):
+            fenced = not fenced
+        elif not fenced and (item := ITEM.match(line)):
+            columns.append(item.end())
+    return "\n".join(lines) + "\n"
 
 
 def _target(page: File, link: Path) -> Path:
