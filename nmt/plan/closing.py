@@ -106,8 +106,10 @@ def _of_stores(plan: Plan, tables: Iterable[str], here: Path) -> list[str]:
     published = [record for record in records if _is_published(record)]
     lines = []
     for uri in dict.fromkeys(record["uri"] for record in published):
-        lines.append(f"MLflow   {uri}   look at it with: {_viewer(plan.settings.results, uri, here)}")
-        server = uri.rstrip("/") if uri.startswith("http") else "http://127.0.0.1:5000"
+        is_server = uri.startswith("http")
+        look = "" if is_server else f"   look at it with: {_viewer(plan.settings.results, uri, here)}"
+        lines.append(f"MLflow   {uri}{look}")
+        server = uri.rstrip("/") if is_server else "http://127.0.0.1:5000"
         experiments = dict.fromkeys(str(record["experiment"]) for record in published if record["uri"] == uri)
         lines += [f"         {server}/#/experiments/{e}/runs?workflowType=machine_learning" for e in experiments]
     return lines
