@@ -41,7 +41,7 @@ def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
 
 
 def nested(markdown: str) -> str:
-    """Indent what belongs to a list item by four columns, as the site's Markdown needs; GitHub needs the marker's width.
+    """Indent what belongs to a list item by four columns, as the site's Markdown needs; GitHub: the marker's width.
 
     Without it, a block of code ends the list, and each step of a page has the number 1.
     """

@@ -108,7 +108,7 @@ def test_a_store_is_pointed_to_only_if_it_has_a_run_of_the_tables(plan: Plan, tm
     write_json(marker, published | {"uri": "sqlite:////before/it/moved/mlflow.db"})
     assert f"MLflow   sqlite:///{store}" in closing_words(plan, [], tmp_path)
     write_json(marker, published | {"uri": "http://host:5000"})
-    assert "MLflow   http://host:5000\n         http://host:5000/#/exp" in closing_words(plan, [], tmp_path)  # no make ui
+    assert "MLflow   http://host:5000\n         http://host:5000/#/exp" in closing_words(plan, [], tmp_path)
     write_json(marker, published)
     forget_failed(plan, [])
     assert read_json(marker) == published
