@@ -330,7 +330,7 @@ def test_pairs_that_are_too_long_for_the_model_are_told_of_every_split(copy_corp
     }
     for _ in range(2):  # the second time nothing is left to train, and the warnings stay
         with recorded("train", tmp_path / "training.json"):
-            made = run_to_end(copy_corpus, tmp_path, experiment({"max_positions": 6}, updates=2))
+            made = run_to_end(copy_corpus, tmp_path, experiment({"max_positions": 6}, updates=10))
         warnings = read_warnings(tmp_path / "training.json")
         assert {w.split: w.count for w in warnings} == expected
         assert [w.split for w in warnings if "max_words" in w.remedy] == ["train"]  # cleaning drops no validation pair
