@@ -57,8 +57,8 @@ def test_faults_are_one_message(tmp_path: Path, arguments: list[str], message: s
 
 
 def test_too_little_memory_is_said_to_be_that(copy_corpus: Path, tmp_path: Path) -> None:
-    width = 2 * 10**13  # beyond the address space of any machine, so the allocation fails at once
-    settings = f"{{model: {{layers: 1, width: {width}, heads: 2}}, training: {{epochs: 1}}}}"
+    ffn = 2 * 10**13  # beyond the address space of any machine, so the allocation fails at once
+    settings = f"{{model: {{layers: 1, width: 8, ffn: {ffn}, heads: 2}}, training: {{epochs: 1}}}}"
     code, output = run("train", copy_corpus, tmp_path / "run", "--config", settings, "--device", "cpu")
     assert code == 1 and "nmt: not enough memory: " in output and "Traceback" not in output
 

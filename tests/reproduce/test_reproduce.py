@@ -36,7 +36,13 @@ SYSTEM: dict[str, Any] = {
     "languages": "en-de",
     "subwords": {"size": 200},
     "model": {"layers": 1, "width": 32, "ffn": 64, "heads": 2},
-    "training": {"batch": "512 tokens", "updates": 12, "checkpoint_every": "6 updates", "validation_bleu": False},
+    "training": {
+        "batch": "512 tokens",
+        "updates": 12,
+        "checkpoint_every": "6 updates",
+        "validation_bleu": False,
+        "schedule": {"kind": "constant", "peak": 0.001, "warmup": 0},
+    },
 }
 DECODING = {"beam": 1, "length_factor": 1.0, "length_extra": 5}
 

@@ -197,6 +197,6 @@ def test_names_that_are_none_are_refused(name: str) -> None:
 
 def test_the_name_of_a_strangers_model_obeys_no_terminal(tmp_path: Path) -> None:
     parts = {"table": "\x1b[2J\u202eevil", "system": "a\nb", "seed": 1, "selection": "x" * 1000}
-    write_json(tmp_path / "provenance.json", parts)
-    name = _name(tmp_path)
+    write_json(tmp_path / "model" / "provenance.json", parts)
+    name = _name(tmp_path / "model")
     assert name.isprintable() and len(name) < 250 and "evil" in name
