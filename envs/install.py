@@ -111,7 +111,8 @@ def space(names: list[str], build: str, place: Path) -> str | None:
 def needed(names: list[str], build: str) -> int:
     """Return the size of an environment in MB."""
     size = max((MEGABYTES.get(name, 900) for name in names), default=900)
-    return size + 300 * sum(name not in MEGABYTES for name in names) + CUDA_MEGABYTES * build.startswith(("cu", "rocm"))
+    has_cuda = build.startswith(("cu", "rocm")) or (build == "pypi" and platform.system() == "Linux")
+    return size + 300 * sum(name not in MEGABYTES for name in names) + CUDA_MEGABYTES * has_cuda
 
 
 def announcement(names: list[str], build: str, place: Path) -> str:

@@ -168,6 +168,10 @@ def test_too_little_disk_is_said_with_what_is_needed(
     monkeypatch.setattr(script.shutil, "disk_usage", lambda _: usage)
     assert script.space(["run"], "cpu", tmp_path / "new" / ".venv") is None
     assert "needs 6,500 MB of free disk, got 3,000 MB" in script.space(["run"], "cu130", tmp_path / "new")
+    monkeypatch.setattr(script.platform, "system", lambda: "Linux")  # its build in the registry is for CUDA
+    assert "needs 6,500 MB" in script.space(["run"], "pypi", tmp_path / "new")
+    monkeypatch.setattr(script.platform, "system", lambda: "Darwin")
+    assert script.space(["run"], "pypi", tmp_path / "new") is None
 
 
 def test_size_and_time_are_said_before_minutes_of_silence(
