@@ -98,8 +98,7 @@ def _run_and_write(
     Those of a finished training stay, with the machine and the code that made them.
     """
     warn_of_left_out(encoded, trainer)
-    _warn_of_cooldown(run, trainer)
-    _warn_of_warmup(run, trainer)
+    _warn_of_schedule(run, trainer)
     finished = trainer.ended() and already_finished(run, config, inputs)
     _warn_of_precision(run, trainer, finished)
     if not finished:
@@ -124,28 +123,18 @@ def warn_of_left_out(encoded: Path, trainer: Trainer) -> None:
             )  # fmt: skip
 
 
-def _warn_of_cooldown(run: Path, trainer: Trainer) -> None:
-    """Warn where epochs end the training before its cool-down could begin from the full rate."""
-    cooldown, total = trainer.config.schedule.cooldown, trainer.updates.total
-    if cooldown > total:
-        warn(
-            "cool-down longer than the training", run, total,
-            f"schedule.cooldown is {cooldown:,} updates, but the training has {total:,}; so all its learning rates are "
-            f"below {total / cooldown:.3g} of the schedule's",
-            "lower schedule.cooldown, or raise training.epochs",
-        )  # fmt: skip
-
-
-def _warn_of_warmup(run: Path, trainer: Trainer) -> None:
-    """Warn where the training ends before the schedule has reached its peak."""
-    warmup, total = trainer.config.schedule.warmup, trainer.updates.total
-    if warmup > total:
-        warn(
-            "warm-up longer than the training", run, total,
-            f"schedule.warmup is {warmup:,} updates, but the training has {total:,}; so its learning rate never comes "
-            "to its peak",
-            "lower schedule.warmup to about a tenth of the updates, or raise training.epochs",
-        )  # fmt: skip
+def _warn_of_schedule(run: Path, trainer: Trainer) -> None:
+    """Warn where the training ends within its warm-up, or before its cool-down could begin from the full rate."""
+    schedule, total = trainer.config.schedule, trainer.updates.total
+    share = total / max(1, schedule.cooldown)
+    for kind, key, updates, effect in (
+        ("warm-up longer than the training", "warmup", schedule.warmup, "its learning rate never comes to its peak"),
+        ("cool-down longer than the training", "cooldown", schedule.cooldown,
+         f"all its learning rates are below {share:.3g} of the schedule's"),
+    ):  # fmt: skip
+        if updates > total:
+            text = f"schedule.{key} is {updates:,} updates, but the training has {total:,}; so {effect}"
+            warn(kind, run, total, text, f"lower schedule.{key}, or raise training.epochs")
 
 
 def _warn_of_precision(run: Path, trainer: Trainer, finished: bool) -> None:
