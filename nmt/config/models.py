@@ -147,7 +147,9 @@ class BaseTransformerConfig(Strict):
     def _tables_fit(self) -> Self:
         for key in ("max_positions", "regions"):
             if (rows := getattr(self, key, 0)) * self.width > TABLE:
-                raise ValueError(f"{key} times width must be at most {TABLE:,}, got {rows} times {self.width}")
+                raise ValueError(
+                    f"{key} times width must be at most {TABLE:,}, got {rows} times {self.width}; lower one of them"
+                )
         return self
 
     @property

@@ -108,14 +108,7 @@ def new_table(
         ConfigError: the table or the corpus exists, a language does not, or a file cannot be read as it is named.
         DataError: a file is damaged, misaligned or empty.
     """
-    _check_new(name, config)
-    codes = languages.split("-")
-    for code in codes:
-        if not is_listed(code):
-            raise ConfigError(
-                f"--languages: ISO 639 has no language '{code}'; such codes are de, cs, ja or zh_Hant, and qaa for a "
-                "language without a code"
-            )
+    _check_new(name, codes := languages.split("-"), config)
     given = {"train": ("FILES", train), "valid": ("--valid", valid), "held_out": ("--test", test)}
     whole = {split: _source(option, files, codes) for split, (option, files) in given.items() if files}
     surveys = {split: survey(split, source, languages) for split, source in whole.items()}
@@ -146,8 +139,8 @@ def _next_steps(name: str, config: Path) -> str:
     )
 
 
-def _check_new(name: str, config: Path) -> None:
-    """Reject a name that is taken, or that YAML reads as no word, and settings that cannot be written."""
+def _check_new(name: str, codes: Sequence[str], config: Path) -> None:
+    """Reject a name that is taken or no word for YAML, a wrong language, or settings that cannot be written."""
     check_table_name(name, "TABLE")
     if (node := yaml.compose(name, yaml.SafeLoader)) and node.tag != "tag:yaml.org,2002:str":
         raise ConfigError(
@@ -159,6 +152,12 @@ def _check_new(name: str, config: Path) -> None:
         )
     if name in names():
         raise ConfigError(f"{name}: nmt has a corpus of this name; choose another")
+    for code in codes:
+        if not is_listed(code):
+            raise ConfigError(
+                f"--languages: ISO 639 has no language '{code}'; expected codes such as de, cs, ja or zh_Hant; take "
+                "qaa for a language without a code"
+            )
     check_writable(config)
 
 

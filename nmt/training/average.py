@@ -171,7 +171,7 @@ def _starts(record: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def select(run: Path, at: str, monitor: str) -> list[Path]:
-    """Return the checkpoints that a selection names, oldest first, none for ``start``; raises as `average` does."""
+    """Return the checkpoints that a selection names, oldest first. ``start`` names none. Errors: see `average`."""
     at = at.removesuffix(f" and {START}")
     if at == START:
         return []

@@ -15,9 +15,10 @@ from forks import exit_code
 
 CLIENT = Path(__file__).with_name("ask.py")
 SOCKET = "NMT_TEST_STAGES"
-FORKED = f'() {{ "{sys.executable}" -IS "{CLIENT}" "$@"; }}'
+ASK = f'"{sys.executable}" -IS "{CLIENT}" "$@"'
+FORKED = f"() {{ {ASK}; }}"
 """The function `nmt` of a shell whose commands are all forked."""
-FIRST_ALONE = f'() {{ if mkdir "${{{SOCKET}}}-$1" 2> /dev/null; then command nmt "$@"; else {FORKED[5:-3]}; fi; }}'
+FIRST_ALONE = f'() {{ if mkdir "${{{SOCKET}}}-$1" 2> /dev/null; then command nmt "$@"; else {ASK}; fi; }}'
 """Likewise, but the first command of each stage is the user's: a process of its own."""
 
 IMPORTED = {"score": "nmt.scoring.score", "track": "mlflow.store.tracking.sqlalchemy_store"}
